@@ -1,0 +1,206 @@
+"""What a report shows: arrays and words, already computed. Nothing here knows where they came from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Verdict = Literal["ok", "drift", "inconclusive"]
+VERDICTS = ("ok", "drift", "inconclusive")
+TASKS = ("classification", "regression")
+
+
+def _shape(name: str, value: ArrayLike | None, *expected: int) -> None:
+    """Check the leading axes of an array; trailing ones are free."""
+    if value is not None and np.shape(value)[: len(expected)] != expected:
+        raise ValueError(f"Expected {name} of shape {expected}, but got {np.shape(value)}.")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Curves:
+    """Quality against the share of cells in the mask, and the same for as many cells drawn at random.
+
+    Attributes:
+        areas: (A,) increasing shares in (0, 1].
+        values: name -> (A,), for instance "error", "ce", "acc". NaN marks a point that was not measured.
+        random: the same names for random masks of equal area.
+    """
+
+    areas: ArrayLike
+    values: Mapping[str, ArrayLike] = field(default_factory=dict)
+    random: Mapping[str, ArrayLike] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if np.ndim(self.areas) != 1:
+            raise ValueError(f"Expected areas of shape (A,), but got {np.shape(self.areas)}.")
+        for name, value in [*self.values.items(), *self.random.items()]:
+            _shape(f"curve {name!r}", value, len(np.asarray(self.areas)))
+            if np.ndim(value) != 1:
+                raise ValueError(f"Expected curve {name!r} of shape (A,), but got {np.shape(value)}.")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MethodResult:
+    """One explanation method in a comparison: its summary numbers and, if there are any, its curves."""
+
+    metrics: Mapping[str, float]
+    curves: Curves | None = None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AuditPoint:
+    """One audit in the history: a label such as "2026-03", the verdict, and the numbers drawn over time."""
+
+    label: str
+    verdict: Verdict
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DriftData:
+    """A reference window against the current one.
+
+    Attributes:
+        verdict: "ok", "drift" or "inconclusive".
+        reasons: sentences in plain words, the most important first.
+        reference_label, current_label: what the two windows are called.
+        reference_by_channel, current_by_channel: (d,) share of the mask's mass by channel.
+        reference_by_time, current_by_time: (T,) the same by time.
+        reference_profile, current_profile: (T, d) mean masks, if they are to be drawn.
+        moved_channels, moved_times: positions whose change is beyond chance; drawn with emphasis.
+        tests: rows of a table, name -> value, for instance {"share moved between channels": 0.061}.
+        causes: name -> share of the change, for instance {"data": 0.05, "model": 0.01}.
+        history: all audits, oldest first.
+        thresholds: metric -> the level above which an audit alarms; drawn in the history.
+    """
+
+    verdict: Verdict
+    reasons: Sequence[str] = ()
+    reference_label: str = "reference"
+    current_label: str = "current"
+    reference_by_channel: ArrayLike
+    current_by_channel: ArrayLike
+    reference_by_time: ArrayLike
+    current_by_time: ArrayLike
+    reference_profile: ArrayLike | None = None
+    current_profile: ArrayLike | None = None
+    moved_channels: Sequence[int] = ()
+    moved_times: Sequence[int] = ()
+    tests: Mapping[str, float | str] = field(default_factory=dict)
+    causes: Mapping[str, float] = field(default_factory=dict)
+    history: Sequence[AuditPoint] = ()
+    thresholds: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.verdict not in VERDICTS:
+            raise ValueError(f"Expected verdict to be one of {VERDICTS}, but got {self.verdict!r}.")
+        channels, steps = len(np.asarray(self.reference_by_channel)), len(np.asarray(self.reference_by_time))
+        _shape("current_by_channel", self.current_by_channel, channels)
+        _shape("current_by_time", self.current_by_time, steps)
+        _shape("reference_profile", self.reference_profile, steps, channels)
+        _shape("current_profile", self.current_profile, steps, channels)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ReportData:
+    """Everything one page shows about N instances of T steps and d channels.
+
+    Attributes:
+        title, model, created_at: free text for the head of the page.
+        task: "classification" or "regression".
+        ids: N names of instances. channel_names: d. times: T labels, numbers or text.
+        time_unit: what one step of `times` is called in sentences: "hour", "step", ...
+        masks: (N, T, d) in [0, 1], the share of each cell that the mask keeps.
+        predictions: (N,) text or numbers, (N, C) class probabilities; with `per_step` (N, T) or (N, T, C).
+            For classification a (N,) of numbers is the probability of the second of two classes.
+        predictions_without: the same shape, after the salient cells were replaced by their average over time.
+        targets: (N,) text or numbers (class positions for classification); with `per_step` (N, T).
+        class_names: C names; None numbers the classes.
+        per_step: the model predicts at every step.
+        metrics: per instance, name -> (N,): "area", "entropy", "information", "ce", "flipped" (boolean), ...
+        summary: name -> number for the whole evaluation; "ce/random" stands beside "ce". None takes means.
+        explanations: name -> one line for metrics of your own; the known ones have theirs.
+        scores: (N, T, d) a full ordering of the cells; lets the reader choose an area.
+        errors: (N, A) error at each area of `curves.areas`, per instance.
+        observed: (N, T, d) False where a cell does not exist (padding) or was not measured.
+        inputs: (N, T, d) raw values; None keeps them out of the page altogether.
+        profile_by_channel (d,), profile_by_time (T,), profile (T, d): mean importance; None: from the masks.
+        curves: for all instances together. method: the name of what was used.
+        comparison: method -> its result, when several methods were run.
+        settings: how it was made, name -> anything printable.
+        notes, warnings: sentences shown at the foot and at the head.
+        drift: adds the drift section.
+    """
+
+    title: str
+    model: str
+    created_at: str
+    task: Literal["classification", "regression"]
+    ids: Sequence[str]
+    channel_names: Sequence[str]
+    times: Sequence[Any]
+    masks: ArrayLike
+    time_unit: str = "step"
+    predictions: ArrayLike | None = None
+    predictions_without: ArrayLike | None = None
+    targets: ArrayLike | None = None
+    class_names: Sequence[str] | None = None
+    per_step: bool = False
+    metrics: Mapping[str, ArrayLike] = field(default_factory=dict)
+    summary: Mapping[str, float] | None = None
+    explanations: Mapping[str, str] = field(default_factory=dict)
+    scores: ArrayLike | None = None
+    errors: ArrayLike | None = None
+    observed: ArrayLike | None = None
+    inputs: ArrayLike | None = None
+    profile_by_channel: ArrayLike | None = None
+    profile_by_time: ArrayLike | None = None
+    profile: ArrayLike | None = None
+    curves: Curves | None = None
+    method: str = "mask"
+    comparison: Mapping[str, MethodResult] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+    warnings: Sequence[str] = ()
+    drift: DriftData | None = None
+
+    def __post_init__(self) -> None:
+        if np.ndim(self.masks) != 3:
+            raise ValueError(f"Expected masks of shape (N, T, d), but got {np.shape(self.masks)}.")
+        n, steps, channels = np.shape(self.masks)
+        if self.task not in TASKS:
+            raise ValueError(f"Expected task to be one of {TASKS}, but got {self.task!r}.")
+        labels: dict[str, tuple[Sequence[Any], int]] = {
+            "ids": (self.ids, n),
+            "channel_names": (self.channel_names, channels),
+            "times": (self.times, steps),
+        }
+        for name, (values, expected) in labels.items():
+            if len(values) != expected:
+                raise ValueError(f"Expected {expected} {name}, but got {len(values)}.")
+        outputs = (n, steps) if self.per_step else (n,)
+        for name in ("predictions", "predictions_without", "targets"):
+            _shape(name, getattr(self, name), *outputs)
+        for name in ("scores", "observed", "inputs"):
+            _shape(name, getattr(self, name), n, steps, channels)
+        for name, metric in self.metrics.items():
+            _shape(f"metric {name!r}", metric, n)
+        _shape("profile_by_channel", self.profile_by_channel, channels)
+        _shape("profile_by_time", self.profile_by_time, steps)
+        _shape("profile", self.profile, steps, channels)
+        if self.errors is not None:
+            if self.curves is None:
+                raise ValueError("Expected curves (for their areas) beside errors, but got none.")
+            _shape("errors", self.errors, n, len(np.asarray(self.curves.areas)))
+        if self.drift is not None:
+            _shape("drift.reference_by_channel", self.drift.reference_by_channel, channels)
+            _shape("drift.reference_by_time", self.drift.reference_by_time, steps)
+
+    @property
+    def mask_array(self) -> NDArray[np.float32]:
+        """Masks as numbers in [0, 1]; what is not a number counts as 0."""
+        return np.clip(np.nan_to_num(np.asarray(self.masks, dtype=np.float32)), 0.0, 1.0)
