@@ -1,0 +1,49 @@
+"""Metrics of masks and saliency scores: pure functions on arrays, batched over the leading axes."""
+
+from dynamask_mlflow.metrics.cells import (
+    mask_from_scores,
+    random_masks,
+    replace_by_time_mean,
+    replace_cells,
+    top_cells,
+)
+from dynamask_mlflow.metrics.cumulative import cpd, cpp, cumulative_difference
+from dynamask_mlflow.metrics.curves import aup, aur
+from dynamask_mlflow.metrics.erasure import comprehensiveness, probability_drop, sufficiency
+from dynamask_mlflow.metrics.information import (
+    EPSILON,
+    entropy,
+    information,
+    information_ratio,
+    normalized_entropy,
+    normalized_information,
+)
+from dynamask_mlflow.metrics.ranking import auprc, auroc
+from dynamask_mlflow.metrics.shift import accuracy_shift, cross_entropy_shift, squared_error_shift
+
+__all__ = [
+    "EPSILON",
+    "accuracy_shift",
+    "aup",
+    "auprc",
+    "aur",
+    "auroc",
+    "comprehensiveness",
+    "cpd",
+    "cpp",
+    "cross_entropy_shift",
+    "cumulative_difference",
+    "entropy",
+    "information",
+    "information_ratio",
+    "mask_from_scores",
+    "normalized_entropy",
+    "normalized_information",
+    "probability_drop",
+    "random_masks",
+    "replace_by_time_mean",
+    "replace_cells",
+    "squared_error_shift",
+    "sufficiency",
+    "top_cells",
+]

@@ -1,0 +1,102 @@
+"""Choosing cells by score and replacing them: the steps before a prediction can be compared."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dynamask_mlflow.metrics._arrays import BoolArray, FloatArray, as_cells, as_selection, flatten_cells
+
+Scope = Literal["instance", "batch"]
+
+
+def mask_from_scores(scores: ArrayLike, where: ArrayLike | None = None) -> FloatArray:
+    """The appendix's mask of any saliency method: M = (R - r_min) / (r_max - r_min), for each instance.
+
+    The paper divides by r_max, which leaves [0, 1] unless r_min = 0: a misprint. Constant scores give
+    zeros, and so do cells that do not exist (`where` False), which take no part in r_min and r_max either.
+    """
+    r = as_cells(scores, "scores")
+    exists = as_selection(where, r.shape, "where")
+    low = np.where(exists, r, np.inf).min(axis=(-2, -1), keepdims=True)
+    high = np.where(exists, r, -np.inf).max(axis=(-2, -1), keepdims=True)
+    varies = exists & (high > low)
+    # Halves first: the span of two huge scores of opposite sign would overflow.
+    span = np.where(high > low, high / 2 - low / 2, 1.0)
+    scaled = np.where(varies, r / 2 - np.where(np.isfinite(low), low, 0.0) / 2, 0.0) / span
+    return np.clip(scaled, 0.0, 1.0)
+
+
+def _best(values: FloatArray, exists: BoolArray, counts: NDArray[np.int64]) -> BoolArray:
+    """The `counts` best existing entries of each row; the earlier of two equal ones comes first."""
+    order = np.argsort(np.where(exists, -values, np.inf), axis=-1, kind="stable")
+    chosen = np.zeros(values.shape, dtype=np.bool_)
+    np.put_along_axis(chosen, order, np.arange(values.shape[-1]) < counts[..., None], axis=-1)
+    return chosen
+
+
+def top_cells(
+    scores: ArrayLike, area: float, where: ArrayLike | None = None, scope: Scope = "instance"
+) -> BoolArray:
+    """The round(area n) existing cells with the highest scores; of equal ones the earlier come first.
+
+    `scope` says over what n counts: each instance by itself, or the whole batch, where an instance with
+    higher scores gives more cells than another.
+    """
+    r = as_cells(scores, "scores")
+    if not 0 <= area <= 1:
+        raise ValueError(f"Expected area in [0, 1], but got {area}.")
+    if scope not in ("instance", "batch"):
+        raise ValueError(f"Expected scope 'instance' or 'batch', but got {scope!r}.")
+    exists = as_selection(where, r.shape, "where")
+    rows, there = flatten_cells(r), flatten_cells(exists)
+    if scope == "batch":
+        rows, there = rows.reshape(-1), there.reshape(-1)
+    counts = np.floor(area * there.sum(axis=-1) + 0.5).astype(np.int64)
+    return _best(rows, there, np.asarray(counts)).reshape(r.shape)
+
+
+def replace_cells(
+    x: ArrayLike,
+    cells: ArrayLike,
+    baseline: ArrayLike | Literal["time_mean", "zero"] = "time_mean",
+    observed: ArrayLike | None = None,
+) -> NDArray[Any]:
+    """x with `cells` replaced by each channel's mean over time, by zero, or by an array that broadcasts."""
+    if isinstance(baseline, str):
+        if baseline == "time_mean":
+            return replace_by_time_mean(x, cells, observed)
+        if baseline != "zero":
+            raise ValueError(f"Expected baseline 'time_mean', 'zero' or an array, but got {baseline!r}.")
+        baseline = 0.0
+    values = as_cells(x, "x")
+    replaced = np.where(as_selection(cells, values.shape, "cells"), np.asarray(baseline), values)
+    return replaced.astype(_floating(x))
+
+
+def replace_by_time_mean(x: ArrayLike, cells: ArrayLike, observed: ArrayLike | None = None) -> NDArray[Any]:
+    """x with `cells` replaced by the time average of their channel: x_ti -> 1/T sum_t x_ti (section 3.3).
+
+    Only observed values enter the average; a channel that was never observed has none, and keeps its values.
+    """
+    values = as_cells(x, "x")
+    chosen = as_selection(cells, values.shape, "cells")
+    seen = as_selection(observed, values.shape, "observed")
+    count = seen.sum(axis=-2, keepdims=True)
+    mean = np.where(seen, values, 0.0).sum(axis=-2, keepdims=True) / np.maximum(count, 1)
+    return np.where(chosen & (count > 0), mean, values).astype(_floating(x))
+
+
+def _floating(x: ArrayLike) -> np.dtype[Any]:
+    dtype = np.asarray(x).dtype
+    return dtype if np.issubdtype(dtype, np.floating) else np.dtype(np.float64)
+
+
+def random_masks(
+    shape: tuple[int, ...], area: float, seed: int, where: ArrayLike | None = None
+) -> NDArray[np.float32]:
+    """Binary masks of round(area n) cells drawn uniformly for each instance: what to be better than."""
+    scores = np.random.default_rng(seed).random(shape)
+    return top_cells(scores, area, where).astype(np.float32)
