@@ -1,0 +1,39 @@
+# Everything is installed into .venv in this checkout; nothing outside it is touched.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: help install demo ui test lint bench clean
+.DEFAULT_GOAL := help
+
+help:  ## show this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
+
+install: $(STAMP)  ## set up .venv
+
+$(STAMP): setup.cfg constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all,dev]'
+	@touch $@
+
+test: $(STAMP)  ## run the whole test suite
+	$(BIN)/python -m pytest
+
+lint: $(STAMP)  ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(STAMP)  ## measure speed ratios (see docs/benchmarks.md)
+	$(BIN)/python -m benchmarks
+
+demo: $(STAMP)  ## the main job end to end: synthesize, train, register, evaluate, audit
+	$(BIN)/dynamask-mlflow demo
+
+ui: $(STAMP)  ## open what the demo made in the MLflow UI
+	$(BIN)/dynamask-mlflow ui
+
+clean:  ## remove .venv and everything the demo made
+	rm -rf $(VENV) .demo build *.egg-info

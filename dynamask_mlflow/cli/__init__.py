@@ -1,0 +1,42 @@
+"""The command line. Each command lives in a module of its own and is imported only when it is called."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import click
+
+from dynamask_mlflow._version import __version__
+
+# command -> (module that holds a click command of the name `command`, one-line help)
+_COMMANDS = {
+    "experiment": ("dynamask_mlflow.cli.experiment", "Run an experiment of the paper, or one of ours."),
+    "data": ("dynamask_mlflow.cli.data", "Build datasets from hospital tables, or synthesize a hospital."),
+    "train": ("dynamask_mlflow.cli.train", "Train the paper's GRU on a built dataset and register it."),
+    "upload": ("dynamask_mlflow.cli.upload", "Finish the upload of an evaluation whose tracking server was lost."),
+    "demo": ("dynamask_mlflow.cli.demo", "The main job end to end, on embedded defaults."),
+    "ui": ("dynamask_mlflow.cli.demo", "Open what the demo made in the MLflow UI."),
+}
+
+
+class _LazyGroup(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module = import_module(_COMMANDS[cmd_name][0])
+        command = getattr(module, cmd_name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="dynamask-mlflow")
+def main() -> None:
+    """Dynamic masks for registered sequence models: which measurements, at which hours, and whether that changes."""

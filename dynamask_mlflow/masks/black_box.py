@@ -1,0 +1,209 @@
+"""The model as the mathematics sees it: frozen, differentiable, with outputs of one form.
+
+Outputs are brought to (B, S, C): S output times (1 for one answer a sequence), C >= 2 classes as logits for
+classification, C values for regression.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+Model = nn.Module | Callable[[Tensor], Tensor]
+Output = Literal["logits", "probabilities", "values"]
+OUTPUTS = ("auto", "logits", "probabilities")
+
+_TINY = 1e-7
+
+
+class ModelError(ValueError):
+    """The model cannot be explained; the message says what was expected and what came."""
+
+
+def resolve_device(device: str | torch.device) -> torch.device:
+    """ "auto" is CUDA, else MPS, else the CPU."""
+    if device != "auto":
+        return torch.device(device)
+    if torch.cuda.is_available():
+        return torch.device("cuda")
+    return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+
+
+@contextmanager
+def frozen(model: Model, device: torch.device) -> Iterator[None]:
+    """Hold a module on `device` in evaluation mode without weight gradients; restore everything afterwards.
+
+    cuDNN computes gradients of recurrent layers in training mode only, so those layers alone are put into it, with
+    their dropout off. Exported programs have that mode burnt in; for them cuDNN is left out.
+    """
+    with ExitStack() as undo:
+        if isinstance(model, nn.Module):
+            modules = list(model.modules())
+            home = next((p.device for p in model.parameters()), device)
+            # Flags are set one by one: exported programs refuse .eval(), and .train(mode) would be too coarse.
+            for module in modules:
+                recurrent = isinstance(module, nn.RNNBase)
+                _set(undo, module, "training", recurrent)
+                if recurrent:
+                    _set(undo, module, "dropout", 0.0)
+            for parameter in model.parameters():
+                _set(undo, parameter, "requires_grad", False)
+            if home != device:
+                undo.callback(model.to, home)
+                model.to(device)
+            if not any(isinstance(m, nn.RNNBase) for m in modules):
+                undo.enter_context(torch.backends.cudnn.flags(enabled=False))
+        undo.enter_context(torch.enable_grad())
+        yield
+
+
+def _set(undo: ExitStack, owner: Any, name: str, value: Any) -> None:
+    before = getattr(owner, name)
+    undo.callback(setattr, owner, name, before)
+    setattr(owner, name, value)
+
+
+class BlackBox:
+    """A model whose outputs are checked once and then read without looking back.
+
+    Args:
+        model: module or callable on (B, T, d).
+        task: "classification" or "regression".
+        output: for classification, whether the model gives "logits" or "probabilities".
+    """
+
+    def __init__(self, model: Model, task: str, output: Output) -> None:
+        self._model = model
+        self.task = task
+        self.output = output
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """(B, S, C): logits of C >= 2 classes, or values."""
+        raw = self._model(x)
+        y = _with_time_axis(raw, x.shape[1], classes=self.task == "classification")
+        if self.task == "regression":
+            return y
+        if y.shape[-1] == 1:
+            if self.output == "probabilities":
+                y = torch.logit(y, eps=_TINY)
+            return torch.cat([torch.zeros_like(y), y], -1)
+        return y.clamp(min=_TINY).log() if self.output == "probabilities" else y
+
+
+def open_black_box(model: Model, x: Tensor, task: str, output: str = "auto") -> BlackBox:
+    """Try the model on a few instances, check what comes, and settle how its outputs are to be read."""
+    if not callable(model):
+        raise ModelError(f"Expected a torch module or a callable on (B, T, d), but got {type(model).__name__}.")
+    probe = x[: min(len(x), 4)].detach().clone().requires_grad_()
+    try:
+        raw = model(probe)
+    except Exception as error:
+        raise ModelError(
+            f"Expected a model that takes inputs of shape (B, {x.shape[1]}, {x.shape[2]}), but it failed with "
+            f"{type(error).__name__}: {error}"
+        ) from error
+    _check_output(raw, probe)
+    if task == "regression":
+        return BlackBox(model, task, "values")
+    if output != "auto":
+        kind: Output = "probabilities" if output == "probabilities" else "logits"
+    else:
+        kind = "probabilities" if _gives_probabilities(model, probe.detach()) else "logits"
+    return BlackBox(model, task, kind)
+
+
+def _check_output(raw: Any, probe: Tensor) -> None:
+    batch, steps = probe.shape[:2]
+    if not isinstance(raw, Tensor):
+        raise ModelError(f"Expected the model to return one tensor, but got {type(raw).__name__}.")
+    fits = raw.ndim in (1, 2, 3) and raw.shape[0] == batch and raw.numel() > 0
+    if not fits or (raw.ndim == 3 and raw.shape[1] > steps):
+        raise ModelError(
+            f"Expected an output of shape (B,), (B, C), (B, T) or (B, T, C) with B = {batch} and T = {steps}, "
+            f"but got {tuple(raw.shape)}."
+        )
+    if not raw.is_floating_point() or not raw.requires_grad:
+        raise ModelError(
+            "Expected a model that is differentiable by its inputs, but its output carries no gradient. "
+            "Labels, argmax, numpy, .detach() and torch.no_grad() inside the model have that effect."
+        )
+    if not bool(torch.isfinite(raw).all()):
+        raise ModelError("Expected finite outputs, but the model returned NaN or infinity on the given inputs.")
+
+
+def _gives_probabilities(model: Model, probe: Tensor) -> bool:
+    """Whether outputs are probabilities whatever comes in; exaggerated inputs give logits away."""
+    with torch.no_grad():
+        for scale in (1.0, 0.0, -1.0, 3.0, -3.0, 10.0, -10.0):
+            y = _with_time_axis(model(probe * scale), probe.shape[1], classes=True)
+            if bool((y < -1e-6).any()) or bool((y > 1 + 1e-6).any()):
+                return False
+            if y.shape[-1] > 1 and not torch.allclose(y.sum(-1), torch.ones_like(y[..., 0]), atol=1e-4):
+                return False
+    return True
+
+
+def _with_time_axis(y: Tensor, steps: int, *, classes: bool) -> Tensor:
+    """(B,), (B, C), (B, T), (B, S, C) -> (B, S, C).
+
+    A second axis as long as the input is time; a model with as many classes as steps returns (B, 1, C) instead.
+    """
+    if y.ndim == 1:
+        return y[:, None, None]
+    if y.ndim == 2:
+        per_step = y.shape[1] == steps and steps > 1
+        return y[:, :, None] if per_step else y[:, None, :]
+    return y
+
+
+def predict(
+    model: Model,
+    x: NDArray[Any] | Tensor,
+    *,
+    task: str = "classification",
+    output: str = "auto",
+    device: str = "auto",
+    batch_size: int = 256,
+) -> NDArray[np.float32]:
+    """Probabilities (N, C) or (N, T, C) for classification, values in the model's own shape for regression."""
+    inputs = as_inputs(x)
+    where = resolve_device(device)
+    parts: list[NDArray[np.float32]] = []
+    with frozen(model, where):
+        black_box = open_black_box(model, inputs[:4].to(where), task, output)
+        with torch.no_grad():
+            for start in range(0, len(inputs), batch_size):
+                batch = inputs[start : start + batch_size].to(where)
+                if task == "regression":
+                    y = model(batch)
+                else:
+                    y = black_box(batch).softmax(-1)
+                    y = y[:, 0] if y.shape[1] == 1 else y
+                parts.append(y.float().cpu().numpy())
+    result = np.concatenate(parts)
+    if not np.isfinite(result).all():
+        raise ModelError("Expected finite outputs, but the model returned NaN or infinity on the given inputs.")
+    return result
+
+
+def as_inputs(x: NDArray[Any] | Tensor) -> Tensor:
+    """Check (N, T, d), finite, not empty; cast to float32."""
+    inputs = torch.as_tensor(np.asarray(x) if not isinstance(x, Tensor) else x.detach())
+    if inputs.ndim != 3 or 0 in inputs.shape:
+        raise ValueError(f"Expected x of shape (N, T, d) with N, T, d >= 1, but got {tuple(inputs.shape)}.")
+    if inputs.is_complex() or inputs.dtype == torch.bool:
+        raise ValueError(f"Expected x to hold real numbers, but got {inputs.dtype}.")
+    inputs = inputs.float()
+    bad = int((~torch.isfinite(inputs)).sum())
+    if bad:
+        raise ValueError(
+            f"Expected finite x, but {bad} cells are NaN or infinite. Impute them first, and pass `observed` to tell "
+            "which cells were measured."
+        )
+    return inputs

@@ -1,0 +1,100 @@
+"""How to fit masks: one frozen dataclass whose keys are the same in Python, YAML, DAG params and the CLI."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, Self, TypeVar
+
+Task = Literal["classification", "regression"]
+TASKS = ("classification", "regression")
+LOSSES = ("auto", "squared", "cross_entropy", "log_loss", "logit", "margin")
+AREA_RULES = ("auto", "best", "extremal")
+
+_Config = TypeVar("_Config")
+
+
+def reject_unknown_keys(cls: type[Any], keys: Iterable[str]) -> None:
+    """Raise for the first key that is no field of `cls`, naming the nearest one that is."""
+    known = [f.name for f in fields(cls)]
+    for key in keys:
+        if key not in known:
+            near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise ValueError(f"Unknown key {key!r}.{hint} Valid keys: {', '.join(known)}.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExplainConfig:
+    """Settings of `explain`. Every default is meant to be left alone; `None` and "auto" mean: the method decides.
+
+    Attributes:
+        method: name of a registered method: "nested" (one fit for every area) or "paper" (Algorithm 1), ...
+        operators: perturbation operators as specs such as "blur:1", "moving_average:3", "past_average:6",
+            "time_mean", "zero", "random_fade", "noise"; None lets the method choose.
+        area: "auto", "best", "extremal", or a share in (0, 1] of the cells.
+        areas: the grid of areas on which the error curve is computed; None lets the method choose.
+        epsilon: for area="extremal": the greatest error, relative to the empty mask's, that is accepted.
+        deletion: highlight what changes the prediction most when removed (the appendix's variant).
+        loss: "auto", "squared", "cross_entropy", "log_loss", "logit" or "margin".
+        time_weight: weight lambda_c of the jumps of the mask over time; None lets the method choose.
+        steps: optimisation steps; None is the method's default.
+        learning_rate: step size; None is the method's default.
+        seed: of every random draw. The mask of an instance depends on its data, these settings and the seed alone.
+        device: "auto" (CUDA, else MPS, else CPU) or a torch device.
+        memory_budget: bytes that one batch may take on the device.
+        progress: True, False, or None for a bar on long fits at a terminal.
+    """
+
+    method: str = "nested"
+    operators: tuple[str, ...] | None = None
+    area: float | str = "auto"
+    areas: tuple[float, ...] | None = None
+    epsilon: float = 0.1
+    deletion: bool = False
+    loss: str = "auto"
+    time_weight: float | None = None
+    steps: int | None = None
+    learning_rate: float | None = None
+    seed: int = 0
+    device: str = "auto"
+    memory_budget: int = 1 << 30
+    progress: bool | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.operators, str):
+            object.__setattr__(self, "operators", (self.operators,))
+        elif self.operators is not None:
+            object.__setattr__(self, "operators", tuple(self.operators))
+        if self.areas is not None:
+            object.__setattr__(self, "areas", tuple(sorted(float(a) for a in self.areas)))
+            if not self.areas or not all(0 < a <= 1 for a in self.areas):
+                raise ValueError(f"Expected areas in (0, 1], but got {self.areas}.")
+        if isinstance(self.area, str):
+            if self.area not in AREA_RULES:
+                raise ValueError(f"Expected area to be a share in (0, 1] or one of {AREA_RULES}, but got {self.area!r}.")
+        elif not 0 < self.area <= 1:
+            raise ValueError(f"Expected area in (0, 1], but got {self.area}.")
+        if self.loss not in LOSSES:
+            raise ValueError(f"Expected loss to be one of {LOSSES}, but got {self.loss!r}.")
+        if not self.epsilon > 0:
+            raise ValueError(f"Expected epsilon > 0, but got {self.epsilon}.")
+        if self.time_weight is not None and self.time_weight < 0:
+            raise ValueError(f"Expected time_weight >= 0, but got {self.time_weight}.")
+        if self.steps is not None and self.steps < 1:
+            raise ValueError(f"Expected steps >= 1, but got {self.steps}.")
+        if self.learning_rate is not None and not self.learning_rate > 0:
+            raise ValueError(f"Expected learning_rate > 0, but got {self.learning_rate}.")
+        if self.memory_budget < 1:
+            raise ValueError(f"Expected memory_budget in bytes, at least 1, but got {self.memory_budget}.")
+
+    @classmethod
+    def from_mapping(cls, options: Mapping[str, Any]) -> Self:
+        """Build a configuration from any mapping; an unknown key is an error that names the nearest valid one."""
+        reject_unknown_keys(cls, options)
+        return cls(**options)
+
+    def with_options(self, **options: Any) -> Self:
+        reject_unknown_keys(type(self), options)
+        return replace(self, **options)

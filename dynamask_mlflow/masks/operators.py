@@ -1,0 +1,293 @@
+"""Perturbation operators (section 2.2 of the paper).
+
+An operator replaces cell (t, i) by pi(X, m; t, i), where m is that cell's own mask coefficient and m = 1 leaves the
+cell as it is. Because pi depends on the mask through one number a cell, its derivative d pi / d m comes out of the
+forward pass, and the backward pass is one multiplication.
+
+Cells that do not exist (padding, missing values) are left as they are and feed nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from dynamask_mlflow.masks.draws import Draws
+
+Perturbation = Callable[[Tensor], tuple[Tensor, Tensor]]
+"""Takes a mask (B, T, d), returns the perturbed input and its derivative by the mask, both (B, T, d)."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What an operator may see: the inputs (B, T, d), which cells exist, where the instances stand in the whole."""
+
+    x: Tensor
+    exists: Tensor | None
+    rows: Tensor
+    draws: Draws
+
+    def weights(self) -> Tensor:
+        """(B, T, d): 1 where a cell exists, 0 elsewhere."""
+        return torch.ones_like(self.x) if self.exists is None else self.exists.to(self.x.dtype)
+
+
+@runtime_checkable
+class Operator(Protocol):
+    """Anything with a name and a way to prepare itself for a batch; users may pass their own."""
+
+    @property
+    def spec(self) -> str:
+        """How the operator is written in a configuration."""
+
+    @property
+    def random(self) -> bool:
+        """Whether every step needs a new perturbation; the others are prepared once."""
+
+    def prepare(self, batch: Batch, step: int) -> Perturbation:
+        """The perturbation of this batch, at this step of the fit."""
+
+
+def fade_to(x: Tensor, reference: Tensor) -> Perturbation:
+    """pi(X, m; t, i) = m x_{t,i} + (1 - m) reference_{t,i}."""
+    slope = x - reference
+
+    def perturb(mask: Tensor) -> tuple[Tensor, Tensor]:
+        return torch.addcmul(reference, mask, slope), slope
+
+    return perturb
+
+
+def windowed_mean(x: Tensor, weights: Tensor, before: int, after: int) -> Tensor:
+    """Mean over [t - before, t + after] of the cells that exist, by prefix sums; x itself where none does."""
+    steps = x.shape[1]
+    # Centring keeps the prefix sums small, so that float32 suffices for long series.
+    centre = (x * weights).sum(1, keepdim=True) / weights.sum(1, keepdim=True).clamp(min=1)
+    pad = torch.zeros_like(x[:, :1])
+    sums = torch.cat([pad, ((x - centre) * weights).cumsum(1)], 1)
+    counts = torch.cat([pad, weights.cumsum(1)], 1)
+    time = torch.arange(steps, device=x.device)
+    high = (time + after + 1).clamp(max=steps)
+    low = (time - before).clamp(min=0)
+    count = counts[:, high] - counts[:, low]
+    mean = (sums[:, high] - sums[:, low]) / count.clamp(min=1) + centre
+    return torch.where(count > 0, mean, x)
+
+
+@dataclass(frozen=True)
+class MovingAverage:
+    """Fade to the moving average over [t - W, t + W] (the paper's pi^m)."""
+
+    window: int
+    random = False
+
+    @property
+    def spec(self) -> str:
+        return f"moving_average:{self.window}"
+
+    def prepare(self, batch: Batch, step: int) -> Perturbation:
+        return fade_to(batch.x, windowed_mean(batch.x, batch.weights(), self.window, self.window))
+
+
+@dataclass(frozen=True)
+class PastAverage:
+    """Fade to the average over [t - W, t] (the paper's pi^p): no future value leaks in."""
+
+    window: int
+    random = False
+
+    @property
+    def spec(self) -> str:
+        return f"past_average:{self.window}"
+
+    def prepare(self, batch: Batch, step: int) -> Perturbation:
+        return fade_to(batch.x, windowed_mean(batch.x, batch.weights(), self.window, 0))
+
+
+@dataclass(frozen=True)
+class TimeMean:
+    """Fade to the mean of the channel over the whole series."""
+
+    random = False
+    spec = "time_mean"
+
+    def prepare(self, batch: Batch, step: int) -> Perturbation:
+        steps = batch.x.shape[1]
+        return fade_to(batch.x, windowed_mean(batch.x, batch.weights(), steps, steps))
+
+
+@dataclass(frozen=True)
+class Zero:
+    """Fade to zero: the Hadamard product M * X, a static perturbation."""
+
+    random = False
+    spec = "zero"
+
+    def prepare(self, batch: Batch, step: int) -> Perturbation:
+        return fade_to(batch.x, torch.zeros_like(batch.x))
+
+
+@dataclass(frozen=True, eq=False)
+class FadeToReference:
+    """Fade to values given by the user: (d,), (T, d), or (N, T, d) in the order of the explained instances."""
+
+    reference: Any
+    random = False
+    spec = "reference"
+
+    def prepare(self, batch: Batch, step: int) -> Perturbation:
+        values = torch.as_tensor(self.reference, dtype=batch.x.dtype, device=batch.x.device)
+        if values.ndim == 3 and len(values) != 1:
+            values = values[batch.rows]
+        try:
+            values = values.expand_as(batch.x)
+        except RuntimeError as error:
+            raise ValueError(
+                f"Expected a reference that fits inputs of shape {tuple(batch.x.shape[1:])}, "
+                f"but got {tuple(torch.as_tensor(self.reference).shape)}."
+            ) from error
+        return fade_to(batch.x, values)
+
+
+@dataclass(frozen=True)
+class GaussianBlur:
+    """Temporal Gaussian blur (the paper's pi^g): sigma = sigma_max (1 - m), normalised by the cells that exist.
+
+    The window ends where the weights fall below float32's epsilon, at 5.7 sigma_max.
+    """
+
+    sigma_max: float
+    random = False
+
+    @property
+    def spec(self) -> str:
+        return f"blur:{self.sigma_max:g}"
+
+    def prepare(self, batch: Batch, step: int) -> Perturbation:
+        x, weights = batch.x, batch.weights()
+        steps = x.shape[1]
+        reach = min(steps - 1, math.ceil(5.7 * self.sigma_max))
+        # Sums over both neighbours at distance k of existing values and of their number, ready once and for all.
+        pairs = []
+        for k in range(1, reach + 1):
+            value, count = torch.zeros_like(x), torch.zeros_like(x)
+            present = x * weights
+            value[:, k:] += present[:, :-k]
+            value[:, :-k] += present[:, k:]
+            count[:, k:] += weights[:, :-k]
+            count[:, :-k] += weights[:, k:]
+            pairs.append((float(k * k), value - count * x, count))
+
+        def perturb(mask: Tensor) -> tuple[Tensor, Tensor]:
+            sigma = (self.sigma_max * (1 - mask)).clamp(min=1e-3)
+            precision = sigma.square().reciprocal()
+            total, moved = torch.ones_like(x), torch.zeros_like(x)
+            total_slope, moved_slope = torch.zeros_like(x), torch.zeros_like(x)
+            for square, shift, count in pairs:
+                # Denormals are slow: exp is cut where float32 would no longer feel it.
+                weight = torch.exp((-0.5 * square * precision).clamp(min=-80))
+                total.addcmul_(weight, count)
+                moved.addcmul_(weight, shift)
+                weight.mul_(square)
+                total_slope.addcmul_(weight, count)
+                moved_slope.addcmul_(weight, shift)
+            average = moved / total
+            slope = (moved_slope - average * total_slope) / total * precision / sigma
+            return x + average, slope * -self.sigma_max
+
+        return perturb
+
+
+@dataclass(frozen=True)
+class RandomFade:
+    """Fade to the same channel at another time near by, drawn anew at each step.
+
+    The reach is log-uniform in 1 .. T and the time uniform within it, among the cells that exist. Features cannot
+    learn to compensate for each other's fixed replacements.
+    """
+
+    random = True
+    spec = "random_fade"
+
+    def prepare(self, batch: Batch, step: int) -> Perturbation:
+        x = batch.x
+        steps = x.shape[1]
+        share = math.modf(0.5 + step * 0.6180339887498949)[0]
+        reach = max(1, round(math.exp(share * math.log(max(steps, 1)))))
+        time = torch.arange(steps, device=x.device)
+        low, high = (time - reach).clamp(min=0), (time + reach + 1).clamp(max=steps)
+        uniform = batch.draws.uniform(step)
+        if batch.exists is None:
+            source = low[:, None] + (uniform * (high - low)[:, None]).long()
+            return fade_to(x, x.gather(1, source.expand_as(x)))
+        exists = batch.exists
+        counts = torch.cat([torch.zeros_like(x[:, :1]), exists.to(x.dtype).cumsum(1)], 1)
+        before = counts[:, low]
+        nth = (before + uniform * (counts[:, high] - before)).floor().long().clamp(max=steps - 1)
+        # Position of the n-th existing cell of each channel.
+        order = torch.argsort((~exists).to(torch.int8), dim=1, stable=True)
+        return fade_to(x, torch.where(exists, x.gather(1, order.gather(1, nth)), x))
+
+
+@dataclass(frozen=True)
+class NoiseFade:
+    """Fade to the channel's own mean plus its own standard deviation times fresh noise."""
+
+    random = True
+    spec = "noise"
+
+    def prepare(self, batch: Batch, step: int) -> Perturbation:
+        x, weights = batch.x, batch.weights()
+        number = weights.sum(1, keepdim=True).clamp(min=1)
+        mean = (x * weights).sum(1, keepdim=True) / number
+        deviation = (((x - mean) * weights).square().sum(1, keepdim=True) / number).sqrt()
+        return fade_to(x, mean + deviation * batch.draws.normal(step))
+
+
+_PARSERS: dict[str, tuple[Callable[[str], Operator], str]] = {
+    "blur": (lambda text: GaussianBlur(_positive(float(text))), "blur:SIGMA_MAX"),
+    "moving_average": (lambda text: MovingAverage(_window(text)), "moving_average:W"),
+    "past_average": (lambda text: PastAverage(_window(text)), "past_average:W"),
+    "time_mean": (lambda text: TimeMean(), "time_mean"),
+    "zero": (lambda text: Zero(), "zero"),
+    "random_fade": (lambda text: RandomFade(), "random_fade"),
+    "noise": (lambda text: NoiseFade(), "noise"),
+}
+
+
+def _positive(value: float) -> float:
+    if not (value > 0 and math.isfinite(value)):
+        raise ValueError(value)
+    return value
+
+
+def _window(text: str) -> int:
+    return int(_positive(int(text)))
+
+
+def parse_operator(spec: str | Operator) -> Operator:
+    """Turn a spec such as "blur:1" into an operator; operators pass through."""
+    if not isinstance(spec, str):
+        if isinstance(spec, Operator):
+            return spec
+        raise TypeError(f"Expected an operator or a spec such as 'blur:1', but got {type(spec).__name__}.")
+    name, _, argument = spec.partition(":")
+    known = ", ".join(form for _, form in _PARSERS.values())
+    if name not in _PARSERS:
+        raise ValueError(f"Unknown operator {spec!r}. Known operators: {known}.")
+    parser, form = _PARSERS[name]
+    try:
+        return parser(argument)
+    except ValueError as error:
+        raise ValueError(f"Expected an operator of the form {form}, but got {spec!r}.") from error
+
+
+def parse_operators(specs: Sequence[str | Operator]) -> tuple[Operator, ...]:
+    if not specs:
+        raise ValueError("Expected at least one perturbation operator, but got none.")
+    return tuple(parse_operator(spec) for spec in specs)

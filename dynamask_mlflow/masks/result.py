@@ -1,0 +1,162 @@
+"""What every method returns: fitted masks, the ordering of the cells, the error curve, and how it was fitted."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SCHEMA_VERSION = 1
+
+FloatArray = NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Masks:
+    """Masks of N instances of T steps and d channels.
+
+    Attributes:
+        masks: (N, T, d) float32 in [0, 1], the mask at the chosen area of each instance.
+        scores: (N, T, d) float32, a full ordering of the cells: the smaller the area at which a cell enters, the higher.
+        areas: (A,) the grid of areas.
+        errors: (N, A) the error at each area, as a share of the error of the empty mask.
+        area: (N,) the area chosen for each instance.
+        diagnostics: per instance, name -> (N,) array, for instance `converged`, `dead_gradient`, `constant_prediction`,
+            `plateau`, `empty_error`.
+        config: how the masks were fitted (JSON-able): the settings, the seed, the versions.
+    """
+
+    masks: FloatArray
+    scores: FloatArray
+    areas: NDArray[np.float64]
+    errors: NDArray[np.float64]
+    area: NDArray[np.float64]
+    diagnostics: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    config: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        n = len(self.masks)
+        if self.masks.ndim != 3 or self.scores.shape != self.masks.shape:
+            raise ValueError(
+                f"Expected masks and scores of one shape (N, T, d), but got {self.masks.shape} and {self.scores.shape}."
+            )
+        if self.errors.shape != (n, len(self.areas)) or self.area.shape != (n,):
+            raise ValueError(
+                f"Expected errors ({n}, {len(self.areas)}) and area ({n},), "
+                f"but got {self.errors.shape} and {self.area.shape}."
+            )
+
+    def __len__(self) -> int:
+        return len(self.masks)
+
+    def __getitem__(self, index: Any) -> Self:
+        """The masks of some instances: an int, a slice, or an array of positions or booleans."""
+        rows = np.atleast_1d(np.arange(len(self))[index])
+        return type(self)(
+            masks=self.masks[rows],
+            scores=self.scores[rows],
+            areas=self.areas,
+            errors=self.errors[rows],
+            area=self.area[rows],
+            diagnostics={name: values[rows] for name, values in self.diagnostics.items()},
+            config=self.config,
+        )
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Masks]) -> Masks:
+        """Join shards that were fitted with one configuration, in the order given."""
+        if not parts:
+            raise ValueError("Expected at least one part to concatenate, but got none.")
+        first = parts[0]
+        for part in parts[1:]:
+            if not np.array_equal(part.areas, first.areas) or part.config != first.config:
+                raise ValueError("Expected parts fitted with one configuration, but they differ in areas or settings.")
+        return cls(
+            masks=np.concatenate([p.masks for p in parts]),
+            scores=np.concatenate([p.scores for p in parts]),
+            areas=first.areas,
+            errors=np.concatenate([p.errors for p in parts]),
+            area=np.concatenate([p.area for p in parts]),
+            diagnostics={k: np.concatenate([p.diagnostics[k] for p in parts]) for k in first.diagnostics},
+            config=first.config,
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write an npz without pickle; the file appears whole or not at all."""
+        target = Path(path)
+        meta = {"schema_version": SCHEMA_VERSION, "config": dict(self.config), "diagnostics": list(self.diagnostics)}
+        arrays = {
+            "masks": self.masks,
+            "scores": self.scores,
+            "areas": self.areas,
+            "errors": self.errors,
+            "area": self.area,
+            "meta": np.frombuffer(json.dumps(meta, sort_keys=True).encode(), dtype=np.uint8),
+        }
+        arrays |= {f"diagnostics/{name}": np.asarray(values) for name, values in self.diagnostics.items()}
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+            Path(temporary).replace(target)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+        return target
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Masks:
+        """Read what `save` wrote."""
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                stored = {name: file[name] for name in file.files}
+            meta = json.loads(stored["meta"].tobytes())
+        except (zipfile.BadZipFile, KeyError, ValueError) as error:
+            raise ValueError(f"Expected a file of masks at {path}, but it cannot be read: {error}.") from error
+        if meta.get("schema_version") != SCHEMA_VERSION:
+            raise ValueError(
+                f"Expected masks of schema version {SCHEMA_VERSION}, but {path} has {meta.get('schema_version')}."
+            )
+        return cls(
+            masks=stored["masks"],
+            scores=stored["scores"],
+            areas=stored["areas"],
+            errors=stored["errors"],
+            area=stored["area"],
+            diagnostics={name: stored[f"diagnostics/{name}"] for name in meta["diagnostics"]},
+            config=meta["config"],
+        )
+
+    def to_frame(
+        self,
+        ids: Sequence[Any] | None = None,
+        channel_names: Sequence[str] | None = None,
+        times: Sequence[Any] | None = None,
+    ) -> pd.DataFrame:
+        """One row a cell: id, time, channel, mask, score."""
+        import pandas as pd
+
+        n, steps, channels = self.masks.shape
+        labels = {
+            "id": (n, ids if ids is not None else range(n)),
+            "time": (steps, times if times is not None else range(steps)),
+            "channel": (channels, channel_names if channel_names is not None else range(channels)),
+        }
+        for name, (length, values) in labels.items():
+            if len(values) != length:
+                raise ValueError(f"Expected {length} labels for {name}, but got {len(values)}.")
+        index = pd.MultiIndex.from_product([list(v) for _, v in labels.values()], names=list(labels))
+        frame = pd.DataFrame({"mask": self.masks.reshape(-1), "score": self.scores.reshape(-1)}, index=index)
+        return frame.reset_index()
