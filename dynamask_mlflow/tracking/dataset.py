@@ -1,0 +1,223 @@
+"""`mlflow.data.from_sequences` and friends. Imported with every `import mlflow`: keep it light.
+
+No `from __future__ import annotations` here: MLflow reads the constructors' return annotations and needs
+the class itself.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from mlflow.data.dataset import Dataset
+from mlflow.data.dataset_source import DatasetSource
+from mlflow.data.pyfunc_dataset_mixin import PyFuncConvertibleDatasetMixin, PyFuncInputsOutputs
+
+if TYPE_CHECKING:
+    import os
+
+    import numpy as np
+    import pandas as pd
+    from numpy.typing import ArrayLike, NDArray
+
+    from dynamask_mlflow.tracking.evaluation_dataset import SequenceEvaluationDataset
+    from dynamask_mlflow.tracking.sequences import Sequences
+
+
+class ChannelSchema:
+    """The schema that MLflow's UI can search: one column a channel, typed "float32[T]"."""
+
+    def __init__(self, columns: Sequence[Mapping[str, str]]) -> None:
+        self.columns = list(columns)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"mlflow_colspec": [dict(column) for column in self.columns]}
+
+
+class SequenceDataset(Dataset, PyFuncConvertibleDatasetMixin):
+    """Sequences (N, T, d) with targets and names, as a dataset of MLflow Tracking."""
+
+    def __init__(
+        self,
+        sequences: "Sequences",
+        source: DatasetSource,
+        name: str | None = None,
+        digest: str | None = None,
+    ) -> None:
+        if name is not None and '"' in name:
+            raise ValueError(f"Expected a dataset name without double quotes, but got {name}")
+        self._sequences = sequences
+        super().__init__(source=source, name=name, digest=digest)
+
+    def _compute_digest(self) -> str:
+        return self._sequences.digest()
+
+    @property
+    def sequences(self) -> "Sequences":
+        return self._sequences
+
+    @property
+    def features(self) -> "NDArray[np.float32]":
+        return self._sequences.x
+
+    @property
+    def targets(self) -> "NDArray[Any] | None":
+        return self._sequences.targets
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        return self._sequences.ids
+
+    @property
+    def channel_names(self) -> tuple[str, ...]:
+        return self._sequences.channel_names
+
+    @property
+    def schema(self) -> ChannelSchema:
+        steps = self._sequences.x.shape[1]
+        columns = [{"name": name, "type": f"float32[{steps}]"} for name in self.channel_names]
+        if self.targets is not None:
+            shape = "".join(f"[{size}]" for size in self.targets.shape[1:])
+            columns.append({"name": "target", "type": f"{self.targets.dtype}{shape}"})
+        return ChannelSchema(columns)
+
+    @property
+    def profile(self) -> dict[str, Any]:
+        n, steps, channels = self._sequences.x.shape
+        profile: dict[str, Any] = {
+            "num_rows": n,
+            "num_elements": n * steps * channels,
+            "features_shape": [n, steps, channels],
+            "first_time": self._sequences.times[0],
+            "last_time": self._sequences.times[-1],
+        }
+        if self.targets is not None:
+            profile["targets_shape"] = list(self.targets.shape)
+        if self._sequences.lengths is not None:
+            profile["mean_length"] = round(float(self._sequences.lengths.mean()), 3)
+        if self._sequences.observed is not None:
+            profile["share_observed"] = round(float(self._sequences.observed.mean()), 5)
+        return profile
+
+    def to_dict(self) -> dict[str, str]:
+        described: dict[str, str] = super().to_dict()
+        return described | {"schema": json.dumps(self.schema.to_dict()), "profile": json.dumps(self.profile)}
+
+    def to_pyfunc(self) -> PyFuncInputsOutputs:
+        return PyFuncInputsOutputs([self.features], None if self.targets is None else [self.targets])
+
+    def to_evaluation_dataset(
+        self, path: str | None = None, feature_names: Sequence[str] | None = None
+    ) -> "SequenceEvaluationDataset":
+        from dynamask_mlflow.tracking.evaluation_dataset import SequenceEvaluationDataset
+
+        return SequenceEvaluationDataset(self, path=path, feature_names=feature_names)
+
+    def save(self, path: "str | os.PathLike[str]") -> "SequenceDataset":
+        """Write one npz file; returns the dataset with that file as its source, which can be loaded again."""
+        where = self._sequences.save(path).resolve()
+        return SequenceDataset(self._sequences, _source(str(where)), self._name, self._digest)
+
+
+def from_sequences(
+    x: "ArrayLike",
+    *,
+    targets: "ArrayLike | None" = None,
+    ids: Sequence[Any] | None = None,
+    channel_names: Sequence[str] | None = None,
+    times: Sequence[Any] | None = None,
+    lengths: "ArrayLike | None" = None,
+    observed: "ArrayLike | None" = None,
+    source: str | DatasetSource | None = None,
+    name: str | None = None,
+    digest: str | None = None,
+) -> SequenceDataset:
+    """A dataset from an array (N, T, d).
+
+    Args:
+        x: (N, T, d) numbers, finite outside the padding; kept as float32.
+        targets: (N,) for one answer a sequence, (N, T) for one a step.
+        ids, channel_names, times: names of the instances, channels and steps; unique, by default numbered.
+        lengths: (N,) steps that exist in each instance; what follows is padding.
+        observed: (N, T, d) True where a value was measured rather than filled in.
+        source: where the data came from: a path, a URI, or a `DatasetSource`. By default the calling code.
+        name, digest: as in every dataset of MLflow; the digest is computed over every byte if not given.
+    """
+    from dynamask_mlflow.tracking.sequences import as_sequences
+
+    sequences = as_sequences(
+        x,
+        targets=targets,
+        ids=ids,
+        channel_names=channel_names,
+        times=times,
+        lengths=lengths,
+        observed=observed,
+    )
+    return SequenceDataset(sequences, _source(source), name, digest)
+
+
+def from_long_frame(
+    df: "pd.DataFrame",
+    *,
+    id: str,
+    time: str,
+    channels: Sequence[str] | str,
+    values: str | None = None,
+    targets: str | None = None,
+    targets_per_step: bool = False,
+    fill: str | float = "error",
+    source: str | DatasetSource | None = None,
+    name: str | None = None,
+    digest: str | None = None,
+) -> SequenceDataset:
+    """A dataset from a tidy table, aligned on the grid of all its times.
+
+    Args:
+        df: one row for each id and time; or, with `values`, one for each id, time and channel.
+        id, time: columns that name the instance and the step. Rows may come in any order.
+        channels: the columns that are channels; with `values`, the column that names the channel.
+        values: the column of values, for a table with one row a measurement.
+        targets: a column, constant within each id; with `targets_per_step` one value a row.
+        fill: what to do with cells that are missing before an instance's last row: "error", "forward" (the
+            last value seen; before any, the channel's mean over the table), or a number. Filled cells are
+            marked as not observed. Rows missing after an instance's last one make it shorter.
+        source, name, digest: as in `from_sequences`.
+    """
+    from dynamask_mlflow.tracking.long_frame import sequences_from_long_frame
+
+    sequences = sequences_from_long_frame(
+        df,
+        id=id,
+        time=time,
+        channels=channels,
+        values=values,
+        targets=targets,
+        targets_per_step=targets_per_step,
+        fill=fill,
+    )
+    return SequenceDataset(sequences, _source(source), name, digest)
+
+
+def load_sequences(
+    path: "str | os.PathLike[str]", *, name: str | None = None, digest: str | None = None
+) -> SequenceDataset:
+    """A dataset from a file that `SequenceDataset.save` wrote: a path or any URI MLflow can download."""
+    from mlflow.artifacts import download_artifacts
+
+    from dynamask_mlflow.tracking.sequences import Sequences
+
+    local = download_artifacts(artifact_uri=str(path))
+    return SequenceDataset(Sequences.load(local), _source(str(path)), name, digest)
+
+
+def _source(source: str | DatasetSource | None) -> DatasetSource:
+    if isinstance(source, DatasetSource):
+        return source
+    if source is not None:
+        from mlflow.data.dataset_source_registry import resolve_dataset_source
+
+        return resolve_dataset_source(source)
+    from mlflow.data.code_dataset_source import CodeDatasetSource
+    from mlflow.tracking.context import registry
+
+    return CodeDatasetSource(tags=registry.resolve_tags())

@@ -1,0 +1,53 @@
+"""Sequences as MLflow's evaluators take data: a table of one object column, and the arrays beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+from mlflow.data.evaluation_dataset import EvaluationDataset
+
+if TYPE_CHECKING:
+    from dynamask_mlflow.tracking.dataset import SequenceDataset
+    from dynamask_mlflow.tracking.sequences import Sequences
+
+COLUMN = "sequence"
+
+
+class SequenceEvaluationDataset(EvaluationDataset):
+    """`features_data` holds one (T, d) array a row, for MLflow's own evaluators; `sequences` everything."""
+
+    def __init__(
+        self, dataset: SequenceDataset, path: str | None = None, feature_names: Sequence[str] | None = None
+    ) -> None:
+        if feature_names is not None and list(feature_names) != [COLUMN]:
+            raise ValueError(
+                "Expected no feature_names with sequences, whose channels have names of their own, "
+                f"but got {list(feature_names)}."
+            )
+        sequences = dataset.sequences
+        super().__init__(  # type: ignore[no-untyped-call]
+            pd.DataFrame({COLUMN: pd.Series(list(sequences.x), dtype=object)}),
+            name=dataset.name,
+            path=path,
+            digest=dataset.digest,
+        )
+        self._hash = dataset.digest  # MLflow's own looks at ten rows
+        self._has_targets = sequences.targets is not None
+        self._labels_data = sequences.targets
+        self._sequences = sequences
+
+    @property
+    def sequences(self) -> Sequences:
+        return self._sequences
+
+    def __eq__(self, other: Any) -> bool:
+        return (
+            isinstance(other, SequenceEvaluationDataset)
+            and self.digest == other.digest
+            and self.name == other.name
+        )
+
+    def __hash__(self) -> int:
+        return hash(self.digest)

@@ -1,0 +1,231 @@
+"""Sequences with their names: the arrays of a dataset, checked once at the door."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Sequences:
+    """N instances of T steps and d channels. Build it with `as_sequences`, which checks everything.
+
+    Attributes:
+        x: (N, T, d) float32, finite.
+        ids: N unique names. channel_names: d unique names. times: T labels, numbers or text.
+        targets: (N,) one for each instance, (N, T) one for each step, or (N, C) or (N, T, C) values.
+        lengths: (N,) steps that exist; the rest of an instance is padding. None: all of them.
+        observed: (N, T, d) True where a value was measured, not filled in. None: everywhere.
+    """
+
+    x: NDArray[np.float32]
+    ids: tuple[str, ...]
+    channel_names: tuple[str, ...]
+    times: tuple[int | float | str, ...]
+    targets: NDArray[Any] | None = None
+    lengths: NDArray[np.int64] | None = None
+    observed: NDArray[np.bool_] | None = None
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def take(self, rows: NDArray[np.intp]) -> Self:
+        """Some instances, by position."""
+        return type(self)(
+            x=self.x[rows],
+            ids=tuple(self.ids[row] for row in rows),
+            channel_names=self.channel_names,
+            times=self.times,
+            targets=None if self.targets is None else self.targets[rows],
+            lengths=None if self.lengths is None else self.lengths[rows],
+            observed=None if self.observed is None else self.observed[rows],
+        )
+
+    @property
+    def exists(self) -> NDArray[np.bool_] | None:
+        """(N, T, 1) False in the padding; None when there is none."""
+        if self.lengths is None:
+            return None
+        return (np.arange(self.x.shape[1]) < self.lengths[:, None])[:, :, None]
+
+    def digest(self) -> str:
+        """A fingerprint over every byte of the values and every name."""
+        sha = hashlib.sha256()
+        for array in (self.x, self.targets, self.lengths, self.observed):
+            if array is None:
+                sha.update(b"none;")
+                continue
+            sha.update(f"{array.dtype.str}{array.shape};".encode())
+            plain = np.array(array.tolist(), dtype=np.str_) if array.dtype == object else array
+            sha.update(np.ascontiguousarray(plain).view(np.uint8).data)
+        sha.update(json.dumps([self.ids, self.channel_names, self.times]).encode())
+        return sha.hexdigest()[:10]
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write an npz without pickle; the file appears whole or not at all."""
+        target = Path(path)
+        names = {"ids": self.ids, "channel_names": self.channel_names, "times": self.times}
+        meta = json.dumps({"sequences": SCHEMA_VERSION, **names}).encode()
+        arrays: dict[str, NDArray[Any]] = {"x": self.x, "meta": np.frombuffer(meta, dtype=np.uint8)}
+        for name in ("targets", "lengths", "observed"):
+            if getattr(self, name) is not None:
+                arrays[name] = getattr(self, name)
+        if self.targets is not None and self.targets.dtype == object:
+            arrays["targets"] = np.array(self.targets.tolist())
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+            Path(temporary).replace(target)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+        return target
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Sequences:
+        """Read what `save` wrote."""
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                stored = {name: file[name] for name in file.files}
+            meta = json.loads(stored["meta"].tobytes())
+            version = meta["sequences"]
+        except (OSError, KeyError, ValueError, EOFError) as error:
+            raise ValueError(
+                f"Expected a file of sequences at {path}, but cannot read it: {error}."
+            ) from error
+        if version != SCHEMA_VERSION:
+            raise ValueError(
+                f"Expected sequences of schema version {SCHEMA_VERSION}, but {path} has {version}."
+            )
+        return as_sequences(
+            stored["x"],
+            targets=stored.get("targets"),
+            ids=meta["ids"],
+            channel_names=meta["channel_names"],
+            times=meta["times"],
+            lengths=stored.get("lengths"),
+            observed=stored.get("observed"),
+        )
+
+
+def as_sequences(
+    x: ArrayLike,
+    *,
+    targets: ArrayLike | None = None,
+    ids: Sequence[Any] | None = None,
+    channel_names: Sequence[str] | None = None,
+    times: Sequence[Any] | None = None,
+    lengths: ArrayLike | None = None,
+    observed: ArrayLike | None = None,
+) -> Sequences:
+    """Check arrays and names against each other; every error says what was expected and what came."""
+    values = _numbers(x)
+    n, steps, channels = values.shape
+    names = _names("channel_names", channel_names, channels, [f"channel_{i}" for i in range(channels)])
+    labels = _names("ids", ids, n, [str(i) for i in range(n)])
+    ticks = tuple(_plain(t) for t in times) if times is not None else tuple(range(steps))
+    if len(ticks) != steps:
+        raise ValueError(f"Expected {steps} times, one a step, but got {len(ticks)}.")
+    valid = _lengths(lengths, n, steps)
+    seen = None if observed is None else np.asarray(observed).astype(np.bool_)
+    if seen is not None and seen.shape != values.shape:
+        raise ValueError(f"Expected observed of the shape of x, {values.shape}, but got {seen.shape}.")
+    checked = Sequences(values, labels, names, ticks, _targets(targets, n, steps, valid), valid, seen)
+    exists = checked.exists
+    if exists is not None:
+        # What lies in the padding means nothing: one fixed value keeps NaN out and the digest stable.
+        values[~np.broadcast_to(exists, values.shape)] = 0.0
+    _refuse_non_finite(checked)
+    return checked
+
+
+def _numbers(x: ArrayLike) -> NDArray[np.float32]:
+    raw = np.asarray(x)
+    if raw.dtype == object or not (np.issubdtype(raw.dtype, np.number) or raw.dtype == np.bool_):
+        raise ValueError(
+            f"Expected x to hold numbers, but got an array of {raw.dtype}: are all instances of one shape?"
+        )
+    if np.iscomplexobj(raw):
+        raise ValueError(f"Expected x to hold real numbers, but got {raw.dtype}.")
+    if raw.ndim != 3 or 0 in raw.shape:
+        raise ValueError(f"Expected x of shape (N, T, d), none of them 0, but got {raw.shape}.")
+    with np.errstate(over="ignore"):
+        return np.array(raw, dtype=np.float32)
+
+
+def _refuse_non_finite(sequences: Sequences) -> None:
+    bad = ~np.isfinite(sequences.x)
+    if not bad.any():
+        return
+    i, t, c = (int(v) for v in np.argwhere(bad)[0])
+    raise ValueError(
+        f"Expected finite x, but {int(bad.sum())} cells are NaN or infinite, the first at "
+        f"id {sequences.ids[i]!r}, time {sequences.times[t]!r}, channel {sequences.channel_names[c]!r}. "
+        "Fill them first, and pass `observed` to tell which cells were measured."
+    )
+
+
+def _names(what: str, given: Sequence[Any] | None, count: int, default: list[str]) -> tuple[str, ...]:
+    names = tuple(str(_plain(name)) for name in given) if given is not None else tuple(default)
+    if len(names) != count:
+        raise ValueError(f"Expected {count} {what}, but got {len(names)}.")
+    if len(set(names)) < count:
+        twice = next(name for i, name in enumerate(names) if name in names[:i])
+        raise ValueError(f"Expected unique {what}, but {twice!r} appears more than once.")
+    return names
+
+
+def _plain(value: Any) -> int | float | str:
+    """A label that JSON can hold."""
+    value = value.item() if isinstance(value, np.generic) and not isinstance(value, np.datetime64) else value
+    return value if isinstance(value, int | float | str) and not isinstance(value, bool) else str(value)
+
+
+def _lengths(lengths: ArrayLike | None, n: int, steps: int) -> NDArray[np.int64] | None:
+    if lengths is None:
+        return None
+    valid = np.asarray(lengths)
+    if valid.shape != (n,) or not np.issubdtype(valid.dtype, np.integer):
+        raise ValueError(
+            f"Expected {n} whole numbers as lengths, but got {valid.dtype} of shape {valid.shape}."
+        )
+    if valid.min() < 1 or valid.max() > steps:
+        raise ValueError(f"Expected lengths in [1, {steps}], but got [{valid.min()}, {valid.max()}].")
+    return None if bool((valid == steps).all()) else valid.astype(np.int64)
+
+
+def _targets(
+    targets: ArrayLike | None, n: int, steps: int, lengths: NDArray[np.int64] | None
+) -> NDArray[Any] | None:
+    if targets is None:
+        return None
+    values = np.asarray(targets)
+    if values.ndim not in (1, 2, 3) or len(values) != n:
+        raise ValueError(
+            f"Expected targets for {n} instances, of shape ({n},) or ({n}, {steps}), but got {values.shape}."
+        )
+    if values.ndim == 3 and values.shape[1] != steps:
+        raise ValueError(f"Expected targets of shape ({n}, {steps}, C), but got {values.shape}.")
+    if np.issubdtype(values.dtype, np.floating):
+        per_step = values.ndim > 1 and values.shape[1] == steps and lengths is not None
+        checked = values
+        if per_step:
+            inside = np.arange(steps) < np.asarray(lengths)[:, None]
+            checked = values[inside]
+        bad = int((~np.isfinite(checked)).sum())
+        if bad:
+            raise ValueError(f"Expected finite targets, but {bad} are NaN or infinite.")
+    return values
