@@ -1,0 +1,150 @@
+"""The files of an evaluation, written into a spool: masks, table, profile, report, pictures, settings."""
+
+from __future__ import annotations
+
+import hmac
+import json
+import logging
+import os
+import platform
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dynamask_mlflow.report import heat_map_png, render_report
+from dynamask_mlflow.tracking.config import EvaluationConfig
+from dynamask_mlflow.tracking.evaluation import Evaluation
+from dynamask_mlflow.tracking.profile import plain, profile_of, profile_record
+from dynamask_mlflow.tracking.report_data import instance_metrics, report_data
+from dynamask_mlflow.tracking.sequences import Sequences
+from dynamask_mlflow.tracking.spool import checksum, write_whole
+
+_logger = logging.getLogger(__name__)
+
+TABLE = "dynamask_instances.json"
+REPORT, MASKS = "dynamask/report.html", "dynamask/masks.npz"
+PROFILE, CONFIG = "dynamask/profile.json", "dynamask/config.json"
+SALT = "DYNAMASK_ID_SALT"
+
+
+def hashed(name: str) -> str:
+    """A name that cannot be read back without the key in the environment."""
+    key = os.environ.get(SALT, "").encode()
+    return hmac.new(key, name.encode(), "sha256").hexdigest()[:16]
+
+
+def write_artifacts(
+    folder: Path, evaluation: Evaluation, config: EvaluationConfig, *, about: Mapping[str, Any], model: str
+) -> list[str]:
+    """Write everything; returns the artifact paths in order of upload, the one that vouches for them last."""
+    if config.hash_ids:
+        evaluation = _with_hashed_ids(evaluation)
+    sample, run = evaluation.sample, evaluation.main
+    profile = profile_of(run.masks.masks, sample)
+    run.masks.save(folder / MASKS)
+    files = [MASKS]
+    for method, other in list(evaluation.runs.items())[1:]:
+        files.append(f"dynamask/masks_{_file_name(method)}.npz")
+        other.masks.save(folder / files[-1])
+    texts: dict[str, str | bytes] = {
+        TABLE: json.dumps(instance_table(evaluation)),
+        PROFILE: json.dumps(profile_record(profile, sample)),
+    }
+    try:
+        page = report_data(evaluation, profile, config, model=model, created_at=str(about["created_at"]))
+        texts[REPORT] = render_report(page)
+        texts |= _pictures(evaluation, config.images)
+    except Exception:  # a page that cannot be drawn must not cost the masks
+        _logger.exception("dynamask: the report could not be drawn; everything else is logged.")
+    for path, text in texts.items():
+        write_whole(folder / path, text)
+    files += texts
+    record = {
+        **_record(evaluation, config),
+        **about,
+        "files": {name: checksum(folder / name) for name in files},
+    }
+    write_whole(folder / CONFIG, json.dumps(record, indent=1, default=str))
+    return [*files, CONFIG]
+
+
+def _pictures(evaluation: Evaluation, count: int) -> dict[str, bytes]:
+    sample, masks = evaluation.sample, evaluation.main.masks
+    pictures = {}
+    for i, name in enumerate(sample.ids[:count]):
+        title = f"{name}: {100 * masks.area[i]:.3g} % of the cells"
+        drawn = heat_map_png(masks.masks[i], sample.channel_names, sample.times, title)
+        pictures[f"dynamask/instances/{i:03d}_{_file_name(name)}.png"] = drawn
+    return pictures
+
+
+def instance_table(evaluation: Evaluation) -> dict[str, Any]:
+    """One row an instance, in the layout of `mlflow.log_table`."""
+    sample, run = evaluation.sample, evaluation.main
+    columns: dict[str, Any] = {"id": list(sample.ids), **_predictions(evaluation)}
+    if sample.targets is not None:
+        columns["target"] = plain(sample.targets)
+    columns |= {name: plain(values) for name, values in instance_metrics(run).items()}
+    notes = [
+        np.where(flags, name, "")
+        for name, flags in run.masks.diagnostics.items()
+        if np.asarray(flags).dtype == np.bool_ and name != "converged"
+    ]
+    if notes:
+        columns["note"] = [", ".join(filter(None, row)) for row in zip(*notes, strict=True)]
+    return {"columns": list(columns), "data": [list(row) for row in zip(*columns.values(), strict=True)]}
+
+
+def _predictions(evaluation: Evaluation) -> dict[str, Any]:
+    y = evaluation.outputs
+    if evaluation.task == "regression":
+        return {"prediction": plain(y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y)}
+    from dynamask_mlflow.metrics.shift import predicted_class
+
+    probability = y[..., 1] if y.shape[-1] == 2 else y.max(axis=-1)
+    return {"prediction": plain(predicted_class(y.astype(np.float64))), "probability": plain(probability)}
+
+
+def _record(evaluation: Evaluation, config: EvaluationConfig) -> dict[str, Any]:
+    sample = evaluation.sample
+    settings = {name: value for name, value in config.to_dict().items() if name != "spool"}
+    if config.hash_ids and config.ids is not None:
+        settings["ids"] = [hashed(name) for name in config.ids]
+    return {
+        "schema_version": 1,
+        "settings": settings,
+        "fits": {method: dict(run.masks.config) for method, run in evaluation.runs.items()},
+        "task": evaluation.task,
+        "ids": list(sample.ids),
+        "failures": dict(evaluation.failures),
+        "channel_names": list(sample.channel_names),
+        "times": list(sample.times),
+        "seconds": {name: plain(value) for name, value in evaluation.seconds.items()},
+        "versions": versions(),
+    }
+
+
+def versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for name in ("dynamask_mlflow", "mlflow", "torch", "numpy"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "unknown"
+    return found
+
+
+def _with_hashed_ids(evaluation: Evaluation) -> Evaluation:
+    sample: Sequences = replace(evaluation.sample, ids=tuple(hashed(name) for name in evaluation.sample.ids))
+    failures = {hashed(name): message for name, message in evaluation.failures.items()}
+    return replace(evaluation, sample=sample, failures=failures)
+
+
+def _file_name(name: str) -> str:
+    """An id or method as part of a file name: no slashes, no markup, not too long."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "_", name).strip("._")[:40] or "instance"

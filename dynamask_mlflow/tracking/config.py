@@ -1,0 +1,91 @@
+"""How to evaluate: the settings of the fit plus those of the evaluation, one set of keys everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from dynamask_mlflow.masks.config import ExplainConfig
+
+SAMPLINGS = ("random", "class", "risk", "first")
+CURVE_AREAS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationConfig(ExplainConfig):
+    """Settings of the `dynamask` evaluator; those of `ExplainConfig` and these.
+
+    Attributes:
+        enabled: False switches the evaluator off.
+        instances: how many instances to explain; None for all.
+        sampling: which: "random"; "class" (in proportion to the predicted classes, each at least once);
+            "risk" (evenly over the ranks of the predicted risk or value); "first".
+        ids: exactly these instances, in this order, instead of a sample.
+        methods: several methods at once, logged as `dynamask/<method>/...`; the first is also the main one.
+        curve_areas: areas at which the curves of CE and ACC (of the squared error in regression) are drawn.
+        images: heat maps to store as PNG, of the first so many instances.
+        log_inputs: put the series into the report. Off: artifacts hold masks and ids, never raw values.
+        hash_ids: replace ids by keyed hashes; the key is the environment variable DYNAMASK_ID_SALT.
+        title: of the report.
+        time_unit: what one step is called in the report: "hour", "day", ...
+        class_names: names of the classes for the report.
+        spool: folder for results on their way to the server; None is the system's folder for temporary files.
+    """
+
+    enabled: bool = True
+    instances: int | None = 64
+    sampling: str = "random"
+    ids: tuple[str, ...] | None = None
+    methods: tuple[str, ...] | None = None
+    curve_areas: tuple[float, ...] = CURVE_AREAS
+    images: int = 8
+    log_inputs: bool = False
+    hash_ids: bool = False
+    title: str | None = None
+    time_unit: str = "step"
+    class_names: tuple[str, ...] | None = None
+    spool: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("ids", "methods", "class_names"):
+            values = getattr(self, name)
+            if isinstance(values, str):
+                raise ValueError(f"Expected {name} to be a list, but got {values!r}.")
+            if values is not None:
+                object.__setattr__(self, name, tuple(str(value) for value in values))
+                if not values:
+                    raise ValueError(f"Expected at least one of {name}, or None, but got none.")
+        for name in ("ids", "methods"):
+            values = getattr(self, name)
+            if values is not None and len(set(values)) < len(values):
+                raise ValueError(f"Expected {name} without repetition, but got {values}.")
+        object.__setattr__(self, "curve_areas", tuple(sorted(float(area) for area in self.curve_areas)))
+        if not all(0 < area <= 1 for area in self.curve_areas):
+            raise ValueError(f"Expected curve_areas in (0, 1], but got {self.curve_areas}.")
+        if self.instances is not None and self.instances < 1:
+            raise ValueError(f"Expected instances >= 1, or None for all, but got {self.instances}.")
+        if self.sampling not in SAMPLINGS:
+            raise ValueError(f"Expected sampling to be one of {SAMPLINGS}, but got {self.sampling!r}.")
+        if self.images < 0:
+            raise ValueError(f"Expected images >= 0, but got {self.images}.")
+
+    @property
+    def all_methods(self) -> tuple[str, ...]:
+        """The methods to run, the main one first."""
+        return self.methods or (self.method,)
+
+    def fit_config(self, method: str) -> ExplainConfig:
+        """The part that `explain` takes, for one of the methods."""
+        options = {f.name: getattr(self, f.name) for f in fields(ExplainConfig)}
+        return ExplainConfig(**{**options, "method": method})
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def own_keys(config: Mapping[str, Any] | None) -> list[str]:
+    """The keys of a configuration that can only be meant for this evaluator."""
+    known = {f.name for f in fields(EvaluationConfig)}
+    return [key for key in config or {} if key in known]

@@ -1,0 +1,165 @@
+"""The work of an evaluation, without MLflow: predict, sample, fit, score."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynamask_mlflow.masks.result import Masks
+from dynamask_mlflow.tracking.config import EvaluationConfig
+from dynamask_mlflow.tracking.isolation import isolate
+from dynamask_mlflow.tracking.sampling import choose_rows
+from dynamask_mlflow.tracking.scoring import Floats, Scores, answers_every_step, score
+from dynamask_mlflow.tracking.sequences import Sequences
+
+if TYPE_CHECKING:
+    import torch
+
+_logger = logging.getLogger(__name__)
+
+Rows = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class MethodRun:
+    """One method on the sample."""
+
+    masks: Masks
+    scores: Scores
+    seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Masks of a sample, and what they are worth.
+
+    Attributes:
+        task: "classification" or "regression".
+        sample: the instances that could be explained.
+        outputs: the network's probabilities or values for them.
+        runs: method -> its masks and scores, the main method first.
+        failures: id -> what went wrong, for the other sampled instances.
+        seconds: of the whole, and in parts: name -> seconds.
+    """
+
+    task: str
+    sample: Sequences
+    outputs: Floats
+    runs: Mapping[str, MethodRun]
+    failures: Mapping[str, str]
+    seconds: Mapping[str, float]
+
+    @property
+    def main(self) -> MethodRun:
+        return next(iter(self.runs.values()))
+
+    @property
+    def per_step(self) -> bool:
+        return answers_every_step(self.outputs, self.task, self.sample.x.shape[1])
+
+
+def evaluate_masks(
+    network: torch.nn.Module, sequences: Sequences, *, task: str, config: EvaluationConfig
+) -> Evaluation:
+    """Explain a sample of the sequences and score the masks. Instances that fail are left out and named."""
+    from dynamask_mlflow.masks.black_box import predict
+
+    begin = time.perf_counter()
+    clock: dict[str, float] = {}
+
+    def outputs_of(x: NDArray[np.float32]) -> Floats:
+        return predict(network, x, task=task, device=config.device)
+
+    def all_outputs() -> Floats:
+        done = isolate(lambda rows: outputs_of(sequences.x[rows]), np.arange(len(sequences)))
+        first = done.parts[0][1]
+        joined = np.full((len(sequences), *first.shape[1:]), np.nan)
+        for rows, part in done.parts:
+            joined[rows] = part
+        return joined
+
+    chosen = choose_rows(sequences, config, all_outputs, task)
+    sampled = sequences.take(chosen)
+    predicted = isolate(lambda rows: outputs_of(sampled.x[rows]), np.arange(len(sampled)))
+    failures = dict(predicted.failures)
+    kept = predicted.rows
+    outputs = np.concatenate([part for _, part in predicted.parts])
+    clock["predict"] = time.perf_counter() - begin
+
+    fits: dict[str, Masks] = {}
+    for method in config.all_methods:
+        start = time.perf_counter()
+        fits[method], good, failed = _fit(network, sampled, kept, task, config, method)
+        clock[f"fit/{method}"] = time.perf_counter() - start
+        failures |= failed
+        if failed:
+            fits = {name: masks[good] for name, masks in fits.items() if name != method} | {
+                method: fits[method]
+            }
+            outputs, kept = outputs[good], kept[good]
+
+    start = time.perf_counter()
+    sample = sampled.take(kept)
+    runs = {}
+    for method, masks in fits.items():
+        scores = score(
+            masks, sample, outputs, outputs_of, task=task, curve_areas=config.curve_areas, seed=config.seed
+        )
+        runs[method] = MethodRun(masks, scores, clock[f"fit/{method}"])
+    clock["score"] = time.perf_counter() - start
+    clock["total"] = time.perf_counter() - begin
+    if failures:
+        _warn_of_failures(failures, sampled)
+    named = {sampled.ids[row]: f"{type(error).__name__}: {error}" for row, error in sorted(failures.items())}
+    return Evaluation(task, sample, outputs, runs, named, clock)
+
+
+def _fit(
+    network: torch.nn.Module,
+    sampled: Sequences,
+    rows: Rows,
+    task: str,
+    config: EvaluationConfig,
+    method: str,
+) -> tuple[Masks, NDArray[np.bool_], dict[int, Exception]]:
+    """Masks of the rows that could be fitted, which of `rows` these are, and what happened to the others."""
+    from dynamask_mlflow.masks.explain import explain
+
+    fit_config = config.fit_config(method)
+    checked_task: Any = task
+
+    def job(some: Rows) -> Masks:
+        part = sampled.take(some)
+        masks = explain(
+            network,
+            part.x,
+            task=checked_task,
+            lengths=part.lengths,
+            observed=part.observed,
+            config=fit_config,
+        )
+        finite = np.isfinite(masks.masks).all(axis=(1, 2)) & np.isfinite(masks.scores).all(axis=(1, 2))
+        if not finite.all():
+            raise FloatingPointError(f"{int((~finite).sum())} masks hold values that are not finite")
+        return masks
+
+    done = isolate(job, rows)
+    good = np.isin(rows, done.rows)
+    return Masks.concatenate([masks for _, masks in done.parts]), good, done.failures
+
+
+def _warn_of_failures(failures: Mapping[int, Exception], sampled: Sequences) -> None:
+    row, error = next(iter(sorted(failures.items())))
+    _logger.warning(
+        "dynamask: %d of %d sampled instances could not be explained and are left out; the first is %r: %s",
+        len(failures),
+        len(sampled),
+        sampled.ids[row],
+        error,
+    )

@@ -1,0 +1,66 @@
+"""The artifacts of an `EvaluationResult`: what their `.content` is, and how they are saved and loaded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from mlflow.models.evaluation.artifacts import ImageEvaluationArtifact, JsonEvaluationArtifact
+from mlflow.models.evaluation.base import EvaluationArtifact
+
+from dynamask_mlflow.masks.result import Masks
+from dynamask_mlflow.tracking.artifacts import CONFIG, MASKS, PROFILE, REPORT, TABLE
+
+_NAMES = {
+    TABLE: "dynamask_instances",
+    REPORT: "dynamask_report",
+    MASKS: "dynamask_masks",
+    PROFILE: "dynamask_profile",
+    CONFIG: "dynamask_config",
+}
+
+
+class MasksEvaluationArtifact(EvaluationArtifact):
+    """Content: `Masks`."""
+
+    _content: Masks | None
+
+    def _save(self, output_artifact_path: str) -> None:
+        masks: Masks = self.content
+        masks.save(output_artifact_path)
+
+    def _load_content_from_file(self, local_artifact_path: str) -> Masks:
+        self._content = Masks.load(local_artifact_path)
+        return self._content
+
+
+class HtmlEvaluationArtifact(EvaluationArtifact):
+    """Content: the page as text."""
+
+    _content: str | None
+
+    def _save(self, output_artifact_path: str) -> None:
+        Path(output_artifact_path).write_text(self.content, encoding="utf-8")
+
+    def _load_content_from_file(self, local_artifact_path: str) -> str:
+        self._content = Path(local_artifact_path).read_text(encoding="utf-8")
+        return self._content
+
+
+_KINDS: dict[str, Any] = {
+    ".json": JsonEvaluationArtifact,
+    ".html": HtmlEvaluationArtifact,
+    ".npz": MasksEvaluationArtifact,
+    ".png": ImageEvaluationArtifact,
+}
+
+
+def listed_artifacts(folder: Path, files: list[str], artifact_uri: str) -> dict[str, EvaluationArtifact]:
+    """One artifact a file, its content loaded: `EvaluationResult.save` does not fetch what was never read."""
+    found: dict[str, EvaluationArtifact] = {}
+    for name in files:
+        path = Path(name)
+        artifact: EvaluationArtifact = _KINDS[path.suffix](uri=f"{artifact_uri.rstrip('/')}/{name}")
+        artifact._load(str(folder / name))  # type: ignore[no-untyped-call]
+        found[_NAMES.get(name, f"dynamask_{path.stem}")] = artifact
+    return found

@@ -1,0 +1,213 @@
+"""The MLflow flavor: one model folder that is a pytorch, a python_function and a dynamask model at once."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynamask_mlflow._version import __version__
+from dynamask_mlflow.tracking.model_settings import FILE_NAME, ModelSettings
+from dynamask_mlflow.tracking.sequence_model import SequenceModel
+
+if TYPE_CHECKING:
+    import os
+
+    import torch
+    from mlflow.models import Model, ModelSignature
+    from mlflow.models.model import ModelInfo
+    from numpy.typing import ArrayLike
+
+    from dynamask_mlflow.tracking.pyfunc_wrapper import PyfuncWrapper
+
+FLAVOR_NAME = "dynamask"
+_LOADER = "dynamask_mlflow"
+
+
+def get_default_pip_requirements() -> list[str]:
+    """What an environment needs to load and explain a model of this flavor."""
+    from importlib.metadata import version
+
+    # Local builds ("2.13.0+cpu") cannot be installed by their full name.
+    pins = [f"{name}=={version(name).split('+')[0]}" for name in ("torch", "numpy")]
+    return [f"dynamask_mlflow=={__version__}", *pins]
+
+
+def save_model(
+    model: torch.nn.Module,
+    path: str | os.PathLike[str],
+    *,
+    task: str,
+    input_example: ArrayLike,
+    output: str | None = None,
+    channel_names: Sequence[str] | None = None,
+    times: Sequence[Any] | None = None,
+    preprocessing: Mapping[str, Any] | None = None,
+    explain: Mapping[str, Any] | None = None,
+    keep_example: bool = False,
+    serialization_format: str = "pt2",
+    mlflow_model: Model | None = None,
+    pip_requirements: Sequence[str] | None = None,
+    extra_pip_requirements: Sequence[str] | None = None,
+    **options: Any,
+) -> None:
+    """Save a network that takes (B, T, d) to a folder.
+
+    Args:
+        model: a torch module with one tensor (B, T, d) in and one tensor out.
+        path: a folder that does not exist yet.
+        task: "classification" (outputs are logits or probabilities) or "regression".
+        input_example: (B, T, d); fixes T and d. Its values are not stored unless `keep_example` is set.
+        output: what `predict` gives: "label" (default) or "probability"; "value" for regression.
+        channel_names, times: names of the d channels and labels of the T steps.
+        preprocessing: statistics to carry along, JSON-able. They are not applied by `predict`.
+        explain: default explanation settings, keys of `ExplainConfig`.
+        serialization_format: "pt2" (a traced graph, no pickle) or "pickle".
+        mlflow_model, pip_requirements, extra_pip_requirements, options: as in `mlflow.pytorch.save_model`.
+    """
+    import mlflow.pytorch
+    from mlflow.models import Model
+
+    example = _example(input_example)
+    settings = ModelSettings(
+        task=task,
+        output=output or "",
+        steps=example.shape[1],
+        channels=example.shape[2],
+        channel_names=None if channel_names is None else tuple(channel_names),
+        times=None if times is None else tuple(times),
+        preprocessing=preprocessing,
+        explain=dict(explain or {}),
+    )
+    if not keep_example:
+        example = np.zeros_like(example)  # a traced graph and its example would carry a patient's values
+    mlflow_model = Model() if mlflow_model is None else mlflow_model
+    with _evaluation_mode(model):
+        options.setdefault("signature", _signature(SequenceModel(model, settings, "cpu"), example))
+        if options.get("conda_env") is None:
+            pip_requirements = [
+                *(pip_requirements if pip_requirements is not None else get_default_pip_requirements()),
+                *(extra_pip_requirements or ()),
+            ]
+        mlflow.pytorch.save_model(
+            model,
+            str(path),
+            mlflow_model=mlflow_model,
+            input_example=example,
+            serialization_format=serialization_format,
+            pip_requirements=pip_requirements,
+            **options,
+        )
+    settings.save(path)
+    mlflow_model.add_flavor(FLAVOR_NAME, data=FILE_NAME, dynamask_version=__version__, task=task)
+    python_function = mlflow_model.flavors["python_function"]
+    python_function["loader_module"] = _LOADER
+    python_function.pop("data", None)  # so that the loader is given the model's root
+    python_function.pop("pickle_module_name", None)
+    mlflow_model.save(str(Path(path) / "MLmodel"))
+
+
+def log_model(
+    model: torch.nn.Module,
+    name: str | None = None,
+    *,
+    task: str,
+    input_example: ArrayLike,
+    registered_model_name: str | None = None,
+    **options: Any,
+) -> ModelInfo:
+    """Log a network as a model of this flavor, and register it if a name is given.
+
+    Takes everything that `save_model` takes, and everything that `mlflow.models.Model.log` takes (`metadata`,
+    `params`, `tags`, `step`, `model_type`, `model_id`, `await_registration_for`).
+    """
+    from mlflow.models import Model
+
+    info: ModelInfo = Model.log(
+        artifact_path=None,
+        name=name,
+        flavor=sys.modules[__name__],
+        model=model,
+        task=task,
+        input_example=input_example,
+        registered_model_name=registered_model_name,
+        **options,
+    )
+    return info
+
+
+def load_model(
+    model_uri: str, dst_path: str | None = None, device: str = "auto", untrusted: bool = False
+) -> SequenceModel:
+    """Load a model of this flavor from any URI MLflow knows; `untrusted` refuses what could run code."""
+    from mlflow.artifacts import download_artifacts
+
+    local = download_artifacts(artifact_uri=str(model_uri), dst_path=dst_path)
+    if untrusted:
+        from dynamask_mlflow.tracking.untrusted import no_pickle, refuse_code
+
+        refuse_code(local)
+        with no_pickle():
+            return _load(local, device)
+    return _load(local, device)
+
+
+def _load(path: str, device: str) -> SequenceModel:
+    import mlflow.pytorch
+
+    settings = ModelSettings.load(path)
+    network = mlflow.pytorch.load_model(path, weights_only=False)
+    return SequenceModel(network, settings, device)
+
+
+def _load_pyfunc(path: str, model_config: Mapping[str, Any] | None = None) -> PyfuncWrapper:
+    """Called by `mlflow.pyfunc.load_model` with the model's root."""
+    from mlflow.environment_variables import MLFLOW_DEFAULT_PREDICTION_DEVICE
+
+    from dynamask_mlflow.tracking.pyfunc_wrapper import PyfuncWrapper
+
+    preferred = MLFLOW_DEFAULT_PREDICTION_DEVICE.get()  # type: ignore[no-untyped-call]
+    device = (model_config or {}).get("device") or preferred or "auto"
+    return PyfuncWrapper(_load(path, device))
+
+
+def _example(input_example: ArrayLike) -> NDArray[np.float32]:
+    """At least two instances: torch.export burns a batch of one into the graph."""
+    example = np.asarray(input_example, dtype=np.float32)
+    if example.ndim != 3 or 0 in example.shape:
+        raise ValueError(
+            f"Expected input_example of shape (B, T, d), none of them 0, but got {example.shape}."
+        )
+    return example if len(example) > 1 else np.repeat(example, 2, axis=0)
+
+
+def _signature(model: SequenceModel, example: NDArray[np.float32]) -> ModelSignature:
+    from mlflow.models import ModelSignature
+    from mlflow.types import Schema, TensorSpec
+
+    from dynamask_mlflow.tracking.pyfunc_wrapper import inference_params
+
+    result = model.predict(example)
+    return ModelSignature(
+        inputs=Schema([TensorSpec(np.dtype(np.float32), (-1, *example.shape[1:]))]),
+        outputs=Schema([TensorSpec(result.dtype, (-1, *result.shape[1:]))]),
+        params=inference_params(),
+    )
+
+
+@contextmanager
+def _evaluation_mode(model: torch.nn.Module) -> Iterator[None]:
+    """Export as at inference (dropout off); training goes on as before afterwards."""
+    before = [(module, module.training) for module in model.modules()]
+    for module, _ in before:
+        module.training = False
+    try:
+        yield
+    finally:
+        for module, training in before:
+            module.training = training

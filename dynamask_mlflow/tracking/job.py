@@ -1,0 +1,138 @@
+"""One evaluation from MLflow's arguments to MLflow's result: explain, spool, upload."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from mlflow.models.evaluation.base import EvaluationResult
+
+from dynamask_mlflow.tracking.artifacts import TABLE, write_artifacts
+from dynamask_mlflow.tracking.config import EvaluationConfig
+from dynamask_mlflow.tracking.evaluation import evaluate_masks
+from dynamask_mlflow.tracking.evaluation_dataset import SequenceEvaluationDataset
+from dynamask_mlflow.tracking.metric_log import Point, curve_points, scalar_metrics
+from dynamask_mlflow.tracking.model_settings import ModelSettings
+from dynamask_mlflow.tracking.raw_model import differentiable_network, model_id_of, settings_of, task_of
+from dynamask_mlflow.tracking.sequences import Sequences
+from dynamask_mlflow.tracking.spool import ARTIFACTS, discard, new_spool, seal
+from dynamask_mlflow.tracking.upload import upload_or_keep
+
+_logger = logging.getLogger(__name__)
+
+
+def run_evaluation(
+    *,
+    model: Any,
+    model_type: str | None,
+    model_id: str | None,
+    dataset: SequenceEvaluationDataset,
+    run_id: str,
+    options: Mapping[str, Any],
+) -> EvaluationResult:
+    """Explain a sample of the dataset with the model's network and log everything to the run."""
+    import mlflow
+    from mlflow import MlflowClient
+
+    settings = settings_of(model)
+    config = EvaluationConfig.from_mapping({**(settings.explain if settings else {}), **options})
+    network = differentiable_network(model)
+    task = task_of(model_type, settings)
+    sequences = _named(dataset.sequences, settings)
+    evaluation = evaluate_masks(network, sequences, task=task, config=config)
+
+    identity = model_id_of(model, model_id)
+    label = _label(model, identity)
+    about = {
+        "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "run_id": run_id,
+        "model": _model_record(model, identity),
+        "dataset": {"name": dataset.name, "digest": dataset.digest, "instances": len(sequences)},
+    }
+    several = config.methods is not None
+    scalars = scalar_metrics(evaluation, several)
+    points = [Point(name, value) for name, value in scalars.items()]
+    points += curve_points(evaluation, config.curve_areas, several)
+
+    tracking_uri = mlflow.get_tracking_uri()
+    spool = new_spool(config.spool, run_id)
+    try:
+        files = write_artifacts(spool / ARTIFACTS, evaluation, config, about=about, model=label)
+        seal(
+            spool,
+            run_id=run_id,
+            tracking_uri=tracking_uri,
+            model_id=identity,
+            link_model=model_id is None,
+            dataset=(dataset.name, dataset.digest),
+            points=points,
+            tables=[TABLE],
+            files=files,
+        )
+    except BaseException:
+        discard(spool)
+        raise
+    from dynamask_mlflow.tracking.evaluation_artifacts import listed_artifacts
+
+    contents = listed_artifacts(spool / ARTIFACTS, files, "")
+    upload_or_keep(spool, tracking_uri)
+    root = MlflowClient(tracking_uri).get_run(run_id).info.artifact_uri
+    for artifact in contents.values():
+        artifact._uri = f"{root}{artifact._uri}"
+    return EvaluationResult(scalars, contents, run_id)  # type: ignore[no-untyped-call]
+
+
+def _named(sequences: Sequences, settings: ModelSettings | None) -> Sequences:
+    """The model's channel names where the dataset has none of its own; never a mere permutation."""
+    if settings is None or settings.channel_names is None:
+        return sequences
+    ours, theirs = sequences.channel_names, settings.channel_names
+    if len(ours) != len(theirs):
+        return sequences  # the network itself will say that the shape is wrong
+    if ours == tuple(f"channel_{i}" for i in range(len(ours))):
+        sequences = replace(sequences, channel_names=theirs)
+    elif ours != theirs and set(ours) == set(theirs):
+        place = next(i for i, (a, b) in enumerate(zip(ours, theirs, strict=True)) if a != b)
+        raise ValueError(
+            "Expected the channels in the order in which the model takes them, but channel "
+            f"{place} is {ours[place]!r} instead of {theirs[place]!r}."
+        )
+    elif ours != theirs:
+        _logger.warning("dynamask: the dataset's channels %s are not those of the model, %s.", ours, theirs)
+    return sequences
+
+
+def _label(model: Any, model_id: str | None) -> str:
+    versions = _registered(model_id)
+    if versions:
+        return ", ".join(f"{v['name']} version {v['version']}" for v in versions)
+    return model_id or type(model).__name__
+
+
+def _model_record(model: Any, model_id: str | None) -> dict[str, Any]:
+    metadata = getattr(model, "metadata", None)
+    return {
+        "model_id": model_id,
+        "registered_versions": _registered(model_id),
+        "run_id": getattr(metadata, "run_id", None),
+        "flavors": sorted(getattr(metadata, "flavors", {})),
+    }
+
+
+def _registered(model_id: str | None) -> list[dict[str, Any]]:
+    """Names and versions under which the registry knows the logged model; none if it cannot be asked."""
+    import json
+
+    from mlflow import MlflowClient
+
+    if model_id is None:
+        return []
+    try:
+        tags = MlflowClient().get_logged_model(model_id).tags
+        return [dict(entry) for entry in json.loads(tags.get("mlflow.modelVersions", "[]"))]
+    except Exception as error:
+        _logger.debug("The registered versions of %s are not known: %s", model_id, error)
+        return []

@@ -1,0 +1,72 @@
+"""The numbers of an evaluation as MLflow logs them: flat names, Python floats, curves by step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynamask_mlflow.tracking.evaluation import Evaluation, MethodRun
+
+PREFIX = "dynamask"
+
+
+@dataclass(frozen=True)
+class Point:
+    """One value of one metric. Curves have several, at step = 100 x area."""
+
+    key: str
+    value: float
+    step: int = 0
+
+
+def scalar_metrics(evaluation: Evaluation, several: bool = False) -> dict[str, float]:
+    """What `EvaluationResult.metrics` holds: `dynamask/...`, and `dynamask/<method>/...` of several."""
+    found = _of_run(PREFIX, evaluation.main)
+    if several:
+        for method, run in evaluation.runs.items():
+            found |= _of_run(f"{PREFIX}/{method}", run)
+    found |= {
+        f"{PREFIX}/instances": float(len(evaluation.sample)),
+        f"{PREFIX}/failures": float(len(evaluation.failures)),
+        f"{PREFIX}/seconds": evaluation.seconds["total"],
+    }
+    return found
+
+
+def curve_points(evaluation: Evaluation, areas: tuple[float, ...], several: bool = False) -> list[Point]:
+    """The paper's figures, drawn by MLflow: metrics against area."""
+    points = _curves_of_run(PREFIX, evaluation.main, areas)
+    if several:
+        for method, run in evaluation.runs.items():
+            points += _curves_of_run(f"{PREFIX}/{method}", run, areas)
+    return points
+
+
+def error_curve(run: MethodRun) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Mean error at each area of the method's own grid, as a share of the empty mask's error."""
+    errors = run.masks.errors
+    known = np.isfinite(errors)
+    total = np.where(known, errors, 0.0).sum(axis=0)
+    return np.where(known.any(axis=0), total / np.maximum(known.sum(axis=0), 1), np.nan)
+
+
+def _of_run(prefix: str, run: MethodRun) -> dict[str, float]:
+    found = {f"{prefix}/{name}": value for name, value in run.scores.summary().items()}
+    found[f"{prefix}/seconds_fit"] = run.seconds
+    for name, flags in run.masks.diagnostics.items():
+        if np.asarray(flags).dtype == np.bool_:
+            found[f"{prefix}/diagnostics/{name}"] = float(np.count_nonzero(flags))
+    return found
+
+
+def _curves_of_run(prefix: str, run: MethodRun, areas: tuple[float, ...]) -> list[Point]:
+    drawn = {name: (areas, values) for name, values in run.scores.curves.items()}
+    drawn["error"] = (tuple(run.masks.areas), error_curve(run))
+    points = {}  # areas below one percent fall on one step; the largest of them stays
+    for name, (grid, values) in drawn.items():
+        for area, value in zip(grid, values, strict=True):
+            if np.isfinite(value):
+                step = round(100 * area)
+                points[name, step] = Point(f"{prefix}/curve/{name}", float(value), step)
+    return list(points.values())

@@ -1,0 +1,82 @@
+"""What a logged model carries beside its weights: task, names, statistics, explanation settings."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dynamask_mlflow.masks.config import TASKS, ExplainConfig, reject_unknown_keys
+
+FILE_NAME = "dynamask.json"
+OUTPUTS = {"classification": ("label", "probability"), "regression": ("value",)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSettings:
+    """Stored as `dynamask.json` in the model's folder.
+
+    Attributes:
+        task: "classification" or "regression".
+        output: what `predict` gives: "label" (the default, as MLflow's evaluators want it), "probability";
+            "value" for regression.
+        steps, channels: the shape (T, d) of one input.
+        channel_names: d names, in the order of the network's inputs.
+        times: T labels of the steps, if there are any.
+        preprocessing: statistics of the preprocessing (JSON-able). They are carried, not applied: `predict`
+            takes what the network was trained on.
+        explain: default settings of explanations: keys of `ExplainConfig`.
+    """
+
+    task: str
+    output: str = ""
+    steps: int
+    channels: int
+    channel_names: tuple[str, ...] | None = None
+    times: tuple[Any, ...] | None = None
+    preprocessing: Mapping[str, Any] | None = None
+    explain: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.task not in TASKS:
+            raise ValueError(f"Expected task to be one of {TASKS}, but got {self.task!r}.")
+        if not self.output:
+            object.__setattr__(self, "output", OUTPUTS[self.task][0])
+        if self.output not in OUTPUTS[self.task]:
+            raise ValueError(
+                f"Expected output to be one of {OUTPUTS[self.task]} for {self.task}, but got {self.output!r}."
+            )
+        for name, size in (("channel_names", self.channels), ("times", self.steps)):
+            values = getattr(self, name)
+            if values is not None:
+                object.__setattr__(self, name, tuple(values))
+                if len(values) != size:
+                    raise ValueError(f"Expected {size} {name}, but got {len(values)}.")
+        ExplainConfig.from_mapping(self.explain)
+        try:
+            json.dumps([self.preprocessing, dict(self.explain), self.times])
+        except TypeError as error:
+            raise ValueError(
+                f"Expected preprocessing, explain and times that JSON can hold, but {error}."
+            ) from error
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        text = json.dumps(asdict(self), indent=2)
+        (Path(folder) / FILE_NAME).write_text(text + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str]) -> ModelSettings:
+        path = Path(folder) / FILE_NAME
+        try:
+            stored = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise ValueError(f"Expected settings of a dynamask model at {path}, but {error}.") from error
+        reject_unknown_keys(cls, stored)
+        return cls(**stored)
+
+    def config(self, **options: Any) -> ExplainConfig:
+        """The model's default explanation settings, overridden by `options`."""
+        return ExplainConfig.from_mapping({**self.explain, **options})

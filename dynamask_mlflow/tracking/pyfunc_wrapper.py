@@ -1,0 +1,80 @@
+"""The model as MLflow's python_function: predictions, or masks when `params` ask for them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from dynamask_mlflow.tracking.sequence_model import SequenceModel
+
+if TYPE_CHECKING:
+    import torch
+    from mlflow.types import ParamSchema
+
+_TYPED = {"method": "string", "area": "double", "deletion": "boolean", "steps": "long", "seed": "long"}
+
+
+def inference_params() -> ParamSchema:
+    """What `predict(x, params=...)` understands, here and over REST; None means: as the model was logged."""
+    from mlflow.types import DataType, ParamSchema, ParamSpec
+
+    specs = [ParamSpec("explain", DataType.boolean, False), ParamSpec("output", DataType.string, None)]
+    specs += [ParamSpec(name, DataType[kind], None) for name, kind in _TYPED.items()]
+    specs.append(ParamSpec("settings", DataType.string, None))  # any other key of ExplainConfig, as JSON
+    return ParamSchema(specs)
+
+
+class PyfuncWrapper:
+    """Offers `predict` to MLflow and `get_raw_model` to whoever needs gradients."""
+
+    def __init__(self, model: SequenceModel) -> None:
+        self.model = model
+
+    def get_raw_model(self) -> torch.nn.Module:
+        return self.model.network
+
+    def predict(self, data: Any, params: dict[str, Any] | None = None) -> NDArray[Any] | pd.DataFrame:
+        """Predictions, or with `explain` a row each: prediction, area, mask (T x d, nested lists)."""
+        given = {name: value for name, value in (params or {}).items() if value is not None}
+        x = _as_array(data)
+        output = given.pop("output", None)
+        if not given.pop("explain", False):
+            return self.model.predict(x, output)
+        masks = self.model.explain(x, **_options(given))
+        return pd.DataFrame(
+            {
+                "prediction": self.model.predict(x, output).tolist(),
+                "area": masks.area.tolist(),
+                "mask": masks.masks.astype(np.float64).round(6).tolist(),
+            }
+        )
+
+
+def _options(given: Mapping[str, Any]) -> dict[str, Any]:
+    options = dict(given)
+    extra = options.pop("settings", None)
+    if extra is None:
+        return options
+    try:
+        parsed = json.loads(extra)
+    except ValueError as error:
+        raise ValueError(f"Expected settings to be a JSON object, but got {extra!r}: {error}.") from error
+    if not isinstance(parsed, dict):
+        raise ValueError(f"Expected settings to be a JSON object, but got {extra!r}.")
+    return parsed | options
+
+
+def _as_array(data: Any) -> NDArray[np.float32]:
+    """(N, T, d) float32 out of an array or a table with one sequence a row."""
+    if isinstance(data, pd.DataFrame):
+        if data.shape[1] != 1:
+            raise ValueError(
+                f"Expected a table with one column of sequences, but got {data.shape[1]} columns."
+            )
+        data = np.stack([np.asarray(row) for row in data.iloc[:, 0]])
+    return np.asarray(data, dtype=np.float32)

@@ -1,0 +1,80 @@
+"""The differentiable network inside whatever `mlflow.models.evaluate` hands to an evaluator."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dynamask_mlflow.tracking.model_settings import ModelSettings
+
+if TYPE_CHECKING:
+    import torch
+
+TASK_OF = {
+    "classifier": "classification",
+    "sequence-classifier": "classification",
+    "regressor": "regression",
+    "sequence-regressor": "regression",
+}
+
+
+class NoGradientsError(Exception):
+    """The model gives predictions only; the message says why."""
+
+
+def differentiable_network(model: Any) -> torch.nn.Module:
+    """The torch module of a model as MLflow's evaluators get it, or a `NoGradientsError`."""
+    import torch
+    from mlflow.pyfunc import PyFuncModel, _ServedPyFuncModel
+
+    if model is None:
+        raise NoGradientsError("no model was given, only predictions")
+    if isinstance(model, torch.nn.Module):
+        return model
+    if isinstance(model, _ServedPyFuncModel):
+        raise NoGradientsError(
+            "the model runs in a server of its own (env_manager), which answers with predictions only; "
+            "use env_manager='local'"
+        )
+    if not isinstance(model, PyFuncModel):
+        raise NoGradientsError("a plain function or an endpoint answers with predictions only")
+    try:
+        raw = model.get_raw_model()  # type: ignore[no-untyped-call]
+    except NotImplementedError:
+        raw = getattr(getattr(model._model_impl, "python_model", None), "get_raw_model", lambda: None)()
+    if isinstance(raw, torch.nn.Module):
+        return raw
+    what = "nothing" if raw is None else f"a {type(raw).__name__}"
+    raise NoGradientsError(
+        f"expected a torch network inside the model (loader {model.loader_module!r}), but found {what}"
+    )
+
+
+def settings_of(model: Any) -> ModelSettings | None:
+    """The settings that a model of the dynamask flavor carries."""
+    inner = getattr(getattr(model, "_model_impl", None), "model", None)
+    settings = getattr(inner, "settings", None)
+    return settings if isinstance(settings, ModelSettings) else None
+
+
+def task_of(model_type: str | None, settings: ModelSettings | None) -> str:
+    """The task, by the model's own settings or by the model type; they may not disagree."""
+    asked = TASK_OF.get(model_type or "")
+    if settings is None:
+        if asked is None:
+            raise ValueError(f"Expected model_type to be one of {tuple(TASK_OF)}, but got {model_type!r}.")
+        return asked
+    if asked is not None and asked != settings.task:
+        raise ValueError(
+            f"Expected a model_type for {settings.task}, as the model was logged, but got {model_type!r}."
+        )
+    return settings.task
+
+
+def model_id_of(model: Any, given: str | None) -> str | None:
+    """MLflow passes no model id for aliases, versions and runs, though the model knows it."""
+    found = (
+        given
+        or getattr(model, "model_id", None)
+        or getattr(getattr(model, "metadata", None), "model_id", None)
+    )
+    return str(found) if found else None

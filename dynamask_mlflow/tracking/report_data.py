@@ -1,0 +1,136 @@
+"""An evaluation as the report's page takes it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynamask_mlflow.report import Curves, MethodResult, ReportData
+from dynamask_mlflow.tracking.config import EvaluationConfig
+from dynamask_mlflow.tracking.evaluation import Evaluation, MethodRun
+from dynamask_mlflow.tracking.metric_log import error_curve
+from dynamask_mlflow.tracking.profile import Profile
+
+_IN_TABLE = ("area", "entropy", "information", "ce", "squared_error", "comprehensiveness", "sufficiency")
+
+
+def report_data(
+    evaluation: Evaluation, profile: Profile, config: EvaluationConfig, *, model: str, created_at: str
+) -> ReportData:
+    sample, run = evaluation.sample, evaluation.main
+    task: Any = evaluation.task
+    grid = _grid(run, config)
+    targets = sample.targets
+    return ReportData(
+        title=config.title or f"What {model} relies on",
+        model=model,
+        created_at=created_at,
+        task=task,
+        ids=list(sample.ids),
+        channel_names=list(sample.channel_names),
+        times=list(sample.times),
+        time_unit=config.time_unit,
+        masks=run.masks.masks,
+        scores=run.masks.scores,
+        predictions=evaluation.outputs,
+        predictions_without=run.scores.without,
+        targets=targets if targets is None or _fits(targets, evaluation) else None,
+        class_names=config.class_names,
+        per_step=evaluation.per_step,
+        metrics=instance_metrics(run),
+        summary=run.scores.summary(),
+        errors=_on_grid(run.masks.areas, run.masks.errors, grid),
+        observed=_observed(evaluation),
+        inputs=sample.x if config.log_inputs else None,
+        profile_by_channel=profile.by_channel,
+        profile_by_time=profile.by_time,
+        profile=profile.by_cell,
+        curves=_curves(run, config, grid),
+        method=next(iter(evaluation.runs)),
+        comparison=_comparison(evaluation, config),
+        settings=_settings(config),
+        warnings=_warnings(evaluation),
+    )
+
+
+def instance_metrics(run: MethodRun) -> dict[str, NDArray[Any]]:
+    """One number for each instance and name, as the table and the report show them."""
+    each = run.scores.each
+    shown: dict[str, NDArray[Any]] = {name: each[name] for name in _IN_TABLE if name in each}
+    if "acc" in each:
+        shown["flipped"] = each["acc"] < 1
+    return shown
+
+
+def _grid(run: MethodRun, config: EvaluationConfig) -> NDArray[np.float64]:
+    return np.unique(np.round([*run.masks.areas, *config.curve_areas], 9))
+
+
+def _on_grid(areas: Any, values: Any, grid: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Values known at `areas` on a finer grid, NaN between."""
+    values = np.asarray(values, dtype=np.float64)
+    wide = np.full((*values.shape[:-1], len(grid)), np.nan)
+    wide[..., np.searchsorted(grid, np.round(areas, 9))] = values
+    return wide
+
+
+def _curves(run: MethodRun, config: EvaluationConfig, grid: NDArray[np.float64]) -> Curves:
+    values: dict[str, Any] = {"error": _on_grid(run.masks.areas, error_curve(run), grid)}
+    random: dict[str, Any] = {}
+    for name, curve in run.scores.curves.items():
+        plain, _, twin = name.partition("/")
+        (random if twin else values)[plain] = _on_grid(config.curve_areas, curve, grid)
+    return Curves(areas=grid, values=values, random=random)
+
+
+def _comparison(evaluation: Evaluation, config: EvaluationConfig) -> dict[str, MethodResult]:
+    if len(evaluation.runs) < 2:
+        return {}
+    return {
+        name: MethodResult(
+            metrics={**run.scores.summary(), "seconds": run.seconds},
+            curves=_curves(run, config, _grid(run, config)),
+        )
+        for name, run in evaluation.runs.items()
+    }
+
+
+def _observed(evaluation: Evaluation) -> NDArray[np.bool_] | None:
+    sample = evaluation.sample
+    if sample.exists is None:
+        return sample.observed
+    exists = np.broadcast_to(sample.exists, sample.x.shape)
+    return exists if sample.observed is None else exists & sample.observed
+
+
+def _fits(targets: NDArray[Any], evaluation: Evaluation) -> bool:
+    """Whether targets are of the form that predictions have; the page cannot show others beside them."""
+    wanted = 2 if evaluation.per_step else 1
+    return targets.ndim >= wanted and (
+        not evaluation.per_step or targets.shape[1] == evaluation.sample.x.shape[1]
+    )
+
+
+def _settings(config: EvaluationConfig) -> dict[str, Any]:
+    hidden = ("ids", "enabled", "spool", "title", "progress", "class_names", "time_unit")
+    return {
+        name: value for name, value in config.to_dict().items() if name not in hidden and value is not None
+    }
+
+
+def _warnings(evaluation: Evaluation) -> list[str]:
+    said = []
+    total = len(evaluation.sample) + len(evaluation.failures)
+    if evaluation.failures:
+        said.append(f"{len(evaluation.failures)} of {total} sampled instances could not be explained.")
+    flags = evaluation.main.masks.diagnostics
+    for name, words in (
+        ("dead_gradient", "have no gradient: the network does not react to their inputs"),
+        ("constant_prediction", "keep their prediction whatever is removed: their masks mean nothing"),
+    ):
+        count = int(np.count_nonzero(flags.get(name, ())))
+        if count:
+            said.append(f"{count} of {len(evaluation.sample)} instances {words}.")
+    return said
