@@ -1,7 +1,8 @@
-"""The colour scale of every heat map: even steps of lightness, so it reads without colour vision and in grey print.
+"""The colour scale of every heat map: even steps of lightness, so it reads without colours and in grey print.
 
-The scale is a path through OKLCH (lightness, chroma, hue). Lightness falls linearly from paper to ink, hue turns
-from yellow over teal to navy: the blue-yellow axis is the one that the common forms of colour blindness keep.
+The scale is a path through OKLCH (lightness, chroma, hue). Lightness falls linearly from paper to ink, hue
+turns from yellow over teal to navy: the common forms of colour blindness keep the blue-yellow axis. On a dark
+page it runs the other way, from a night blue that recedes into the page to a pale light.
 """
 
 from __future__ import annotations
@@ -9,11 +10,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-# position, lightness is linear between the ends, (chroma, hue in degrees) interpolated through these knots
-_POSITIONS = (0.0, 0.12, 0.35, 0.6, 0.8, 1.0)
-_CHROMA = (0.006, 0.045, 0.085, 0.092, 0.105, 0.085)
-_HUE = (100.0, 122.0, 178.0, 226.0, 256.0, 272.0)
-_LIGHTEST, _DARKEST = 0.968, 0.27
+# the first and last lightness; then knots of (position, chroma, hue in degrees)
+_LIGHT = (
+    (0.968, 0.27),
+    ((0, 0.006, 100), (0.12, 0.045, 122), (0.35, 0.085, 178), (0.6, 0.092, 226), (1, 0.085, 272)),
+)
+_DARK = (
+    (0.275, 0.965),
+    ((0, 0.03, 270), (0.15, 0.07, 262), (0.4, 0.092, 226), (0.65, 0.085, 178), (1, 0.03, 104)),
+)
 
 _LMS_FROM_LAB = np.array(
     [
@@ -31,11 +36,13 @@ _RGB_FROM_LMS = np.array(
 )
 
 
-def scale(size: int = 256) -> NDArray[np.uint8]:
-    """(size, 3) sRGB colours from paper (0) to ink (1)."""
+def scale(size: int = 256, dark: bool = False) -> NDArray[np.uint8]:
+    """(size, 3) sRGB colours from 0 to 1: from paper to ink, or for a dark page from night to light."""
+    (first, last), knots = _DARK if dark else _LIGHT
     t = np.linspace(0.0, 1.0, size)
-    lightness = _LIGHTEST + (_DARKEST - _LIGHTEST) * t
-    chroma, hue = np.interp(t, _POSITIONS, _CHROMA), np.deg2rad(np.interp(t, _POSITIONS, _HUE))
+    lightness = first + (last - first) * t
+    positions, chromas, hues = zip(*knots, strict=True)
+    chroma, hue = np.interp(t, positions, chromas), np.deg2rad(np.interp(t, positions, hues))
     lab = np.stack([lightness, chroma * np.cos(hue), chroma * np.sin(hue)], axis=1)
     linear = np.clip((lab @ _LMS_FROM_LAB.T) ** 3 @ _RGB_FROM_LMS.T, 0.0, 1.0)
     srgb = np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)

@@ -2,13 +2,69 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import html
+from functools import lru_cache
+from importlib.resources import files
 
 from dynamask_mlflow.report.data import ReportData
+from dynamask_mlflow.report.encode import script_json
+from dynamask_mlflow.report.payload import build_payload
+
+_SCRIPTS = (
+    "base",
+    "marks",
+    "heatmap",
+    "charts",
+    "overview",
+    "table",
+    "series",
+    "instance",
+    "drift",
+    "guide",
+    "main",
+)
+
+
+@lru_cache(maxsize=1)
+def _assets() -> tuple[str, str, str]:
+    """Template, style and script. The scripts share one function scope, so the page has no global names."""
+    folder = files("dynamask_mlflow.report") / "assets"
+    parts = [(folder / f"{name}.js").read_text(encoding="utf-8") for name in _SCRIPTS]
+    script = '(() => {\n"use strict";\n' + "\n".join(parts) + "\n})();"
+    template, style = ((folder / name).read_text(encoding="utf-8") for name in ("page.html", "style.css"))
+    return template, style, script
+
+
+def _digest(text: str) -> str:
+    return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
 
 
 def render_report(data: ReportData) -> str:
-    """A whole HTML page about the instances in `data`; it needs no network and no library."""
-    title = html.escape(data.title)
-    head = f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title></head>'
-    return f"{head}<body><h1>{title}</h1></body></html>"
+    """A whole HTML page about the instances in `data`; it needs no network and no library.
+
+    Names travel as JSON and enter the page as text nodes. As a second lock the page's own policy allows the
+    one script and the one style sheet that were inlined here, by digest, and nothing else.
+    """
+    template, style, script = _assets()
+    payload = build_payload(data)
+    blobs = "\n".join(
+        f'<script type="text/plain" id="blob-{name}">{text}</script>' for name, text in payload.blobs.items()
+    )
+    parts = {
+        "policy": f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)}",
+        "title": html.escape(data.title.encode("utf-8", "replace").decode()),
+        "style": style,
+        "blobs": blobs,
+        "data": script_json(payload.values),
+        "script": script,
+    }
+    page = template
+    pieces = []
+    for name, text in parts.items():  # in the order of the template: no part is searched for marks of another
+        before, mark, page = page.partition("{{" + name + "}}")
+        if not mark:
+            raise RuntimeError(f"Expected the mark {name!r} in the page's template, but it is not there.")
+        pieces += [before, text]
+    return "".join([*pieces, page])

@@ -1,0 +1,181 @@
+// Line charts and histograms as SVG: crisp in print, read by a crosshair that mouse and arrow keys share.
+
+// options: label, x (numbers), lines: [{name, values, look: "main" | "chance" | "other-k"}], height, xFormat, yFormat,
+// log (x axis), yRange, marks: [{x, text}], bands: [{y, text}], xTitle
+function lineChart(options) {
+  const node = figure({ class: "chart", tabindex: "0", role: "img", "aria-label": chartWords(options) }, (holder, width) =>
+    drawLines(holder, width, options));
+  const read = (index, x, y) => {
+    const lines = options.lines.filter((l) => finite(l.values[index])).map((l) => l.name + ": " + options.yFormat(l.values[index]));
+    node.setCross(index);
+    showTip(options.xName(options.x[index]), lines, x, y);
+  };
+  let at = null;
+  const nearest = (event) => {
+    const place = event.clientX - node.getBoundingClientRect().left;
+    return options.x.reduce((best, v, i) => (Math.abs(node.xOf(v) - place) < Math.abs(node.xOf(options.x[best]) - place) ? i : best), 0);
+  };
+  node.addEventListener("pointermove", (event) => { at = nearest(event); read(at, event.clientX, event.clientY); });
+  const leave = () => { hideTip(); at = null; if (node.setCross) node.setCross(null); };
+  node.addEventListener("pointerleave", leave);
+  node.addEventListener("blur", leave);
+  node.addEventListener("keydown", (event) => {
+    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    at = at === null ? 0 : Math.max(0, Math.min(options.x.length - 1, at + step));
+    const box = node.getBoundingClientRect();
+    read(at, box.left + node.xOf(options.x[at]), box.top + box.height / 3);
+    say(tip.textContent);
+  });
+  return node;
+}
+
+function chartWords(options) {
+  const ends = options.lines.map((line) => {
+    const known = options.x.map((_, i) => i).filter((i) => finite(line.values[i]));
+    if (!known.length) return "";
+    const [a, b] = [known[0], known[known.length - 1]];
+    return line.name + " from " + options.yFormat(line.values[a]) + " to " + options.yFormat(line.values[b]);
+  });
+  return options.label + ": " + ends.filter(Boolean).join("; ") + ". Use the left and right arrow keys to read points.";
+}
+
+function yExtent(options) {
+  const all = options.lines.flatMap((l) => l.values).concat((options.bands || []).map((b) => b.y)).filter(finite);
+  let [low, high] = options.yRange || [Math.min(0, ...all), Math.max(...all, 1e-9)];
+  const least = Math.min(...all);
+  if (options.tight && least > 0.5 * high) low = least - 0.5 * (high - least);
+  if (!(high > low)) high = low + 1;
+  return [low, high];
+}
+
+function drawLines(node, width, options) {
+  const height = options.height || 190, left = 44, right = 12, top = 12, bottom = 40;
+  const [low, high] = yExtent(options);
+  const ticks = niceTicks(low, high, 4);
+  const roof = Math.max(high, ticks[ticks.length - 1]);
+  const x = scaleOf(options.x[0], options.x[options.x.length - 1], left, width - right, options.log);
+  const y = scaleOf(low, roof, height - bottom, top, false);
+  const picture = svg("svg", { width, height, viewBox: "0 0 " + width + " " + height, "aria-hidden": "true" });
+  for (const v of ticks) {
+    picture.append(
+      svg("line", { class: "gridline", x1: left, x2: width - right, y1: y(v), y2: y(v) }),
+      svg("text", { class: "tick", x: left - 7, y: y(v) + 4, "text-anchor": "end", text: (options.yTick || tickNumber)(v) }),
+    );
+  }
+  for (const v of pickTicks(options, x)) {
+    picture.append(svg("text", { class: "tick", x: x(v), y: height - bottom + 17, "text-anchor": "middle", text: options.xFormat(v) }));
+  }
+  picture.append(svg("text", { class: "axis", x: (left + width - right) / 2, y: height - 5, "text-anchor": "middle", text: options.xTitle || "" }));
+  for (const [a, b] of options.shades || []) {
+    const half = (x(options.x[1]) - x(options.x[0])) / 2;
+    picture.prepend(svg("rect", { class: "zone", x: x(a) - half, width: x(b) - x(a) + 2 * half, y: top, height: height - bottom - top }));
+  }
+  for (const band of options.bands || []) {
+    picture.append(
+      svg("line", { class: "band", x1: left, x2: width - right, y1: y(band.y), y2: y(band.y) }),
+      svg("text", { class: "bandname", x: left + 4, y: y(band.y) - 5, text: band.text }),
+    );
+  }
+  for (const mark of options.marks || []) {
+    picture.append(
+      svg("line", { class: "mark", x1: x(mark.x), x2: x(mark.x), y1: top, y2: height - bottom }),
+      svg("text", { class: "markname", x: x(mark.x) + 5, y: top + 9, text: mark.text }),
+    );
+  }
+  for (const line of [...options.lines].reverse()) picture.append(...drawLine(line, options, x, y));
+  const cross = svg("g", { class: "cross", visibility: "hidden" });
+  picture.append(cross);
+  node.xOf = x;
+  node.setCross = (index) => {
+    cross.setAttribute("visibility", index === null ? "hidden" : "visible");
+    if (index === null) return;
+    const place = x(options.x[index]);
+    cross.replaceChildren(
+      svg("line", { x1: place, x2: place, y1: top, y2: height - bottom }),
+      ...options.lines.filter((l) => finite(l.values[index])).map((l) =>
+        svg("circle", { class: "dot " + l.look, cx: place, cy: y(l.values[index]), r: 4 })),
+    );
+  };
+  node.replaceChildren(picture);
+}
+
+function drawLine(line, options, x, y) {
+  const points = options.x.map((v, i) => [v, line.values[i]]).filter(([, v]) => finite(v));
+  if (!points.length) return [];
+  const path = points.map(([a, b], i) => (i ? "L" : "M") + x(a).toFixed(1) + " " + y(b).toFixed(1)).join("");
+  const dots = options.dots || points.length < 3
+    ? points.map(([a, b], i) => pointMark(line.look, (line.dotLooks || [])[i] || "", x(a), y(b)))
+    : [];
+  return [svg("path", { class: "line " + line.look, d: path }), ...dots];
+}
+
+// Verdicts differ in shape as well as in colour.
+function pointMark(look, verdict, x, y) {
+  return verdict === "drift"
+    ? svg("path", { class: "dot drift", d: "M" + x + " " + (y - 6) + "l6 6l-6 6l-6-6z" })
+    : svg("circle", { class: "dot " + look + " " + verdict, cx: x, cy: y, r: 4 });
+}
+
+function pickTicks(options, x) {
+  const kept = [];
+  options.x.forEach((v) => {
+    const place = x(v);
+    const room = Math.max(options.xFormat(v).length * 7, 20) + 8;
+    if (!kept.length || place - x(kept[kept.length - 1]) >= room) kept.push(v);
+  });
+  return kept;
+}
+
+// The key under a chart, in words: a stroke and a name for each line.
+function chartKey(lines) {
+  return h("div", { class: "key" }, lines.map((line) =>
+    h("span", {}, svg("svg", { width: 26, height: 8, "aria-hidden": "true" }, svg("line", { class: "line " + line.look, x1: 1, x2: 25, y1: 4, y2: 4 })), line.name)));
+}
+
+// options: label, values, format, height
+function histogram(options) {
+  const values = options.values.filter(finite).sort((a, b) => a - b);
+  const middle = values.length ? values[Math.floor((values.length - 1) / 2)] : NaN;
+  const words = options.label + ": " + (values.length
+    ? "from " + options.format(values[0]) + " to " + options.format(values[values.length - 1]) + ", half below " + options.format(middle)
+    : "no values");
+  return figure({ class: "chart", role: "img", "aria-label": words }, (node, width) => drawHistogram(node, width, options, values, middle));
+}
+
+function drawHistogram(node, width, options, values, middle) {
+  const height = options.height || 190, left = 44, right = 12, top = 22, bottom = 40;
+  if (!values.length) { node.replaceChildren(h("p", { class: "quiet", text: "No values." })); return; }
+  let [low, high] = [values[0], values[values.length - 1]];
+  if (!(high > low)) { const pad = Math.abs(low) * 0.1 || 0.5; low -= pad; high += pad; }
+  const bins = Math.max(6, Math.min(32, Math.ceil(1.6 * Math.sqrt(values.length))));
+  const counts = new Array(bins).fill(0);
+  for (const v of values) counts[Math.min(bins - 1, Math.floor(((v - low) / (high - low)) * bins))]++;
+  const x = scaleOf(low, high, left, width - right, false);
+  const ticks = niceTicks(0, Math.max(...counts), 3).filter(Number.isInteger);
+  const y = scaleOf(0, Math.max(...counts), height - bottom, top, false);
+  const picture = svg("svg", { width, height, viewBox: "0 0 " + width + " " + height, "aria-hidden": "true" });
+  for (const v of ticks) {
+    picture.append(svg("line", { class: "gridline", x1: left, x2: width - right, y1: y(v), y2: y(v) }),
+      svg("text", { class: "tick", x: left - 7, y: y(v) + 4, "text-anchor": "end", text: String(v) }));
+  }
+  const wide = (width - right - left) / bins;
+  counts.forEach((count, i) => {
+    const range = options.format(low + (i * (high - low)) / bins) + " to " + options.format(low + ((i + 1) * (high - low)) / bins);
+    const bar = svg("rect", { class: "column", x: left + i * wide + 0.5, width: Math.max(1, wide - 1), y: y(count), height: height - bottom - y(count) });
+    bar.addEventListener("pointermove", (e) => showTip(plural(count, "instance"), [options.label + " " + range], e.clientX, e.clientY));
+    bar.addEventListener("pointerleave", hideTip);
+    picture.append(bar);
+  });
+  const flip = x(middle) > width - 110;
+  picture.append(
+    svg("line", { class: "mark", x1: x(middle), x2: x(middle), y1: top - 8, y2: height - bottom }),
+    svg("text", { class: "markname", x: x(middle) + (flip ? -5 : 5), y: top - 4, "text-anchor": flip ? "end" : "start", text: "half below " + options.format(middle) }),
+  );
+  for (const v of niceTicks(low, high, Math.max(3, Math.floor(width / 80)))) {
+    picture.append(svg("text", { class: "tick", x: x(v), y: height - bottom + 17, "text-anchor": "middle", text: tickNumber(v) }));
+  }
+  picture.append(svg("text", { class: "axis", x: (left + width - right) / 2, y: height - 5, "text-anchor": "middle", text: options.label }));
+  node.replaceChildren(picture);
+}

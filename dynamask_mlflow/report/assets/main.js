@@ -1,0 +1,69 @@
+// The frame: head, tabs, and what is shown under each.
+
+const view = { by: "importance", what: "mask" };
+const tabs = [];
+const go = {};
+
+function instances() {
+  const detail = h("section", { class: "detail stack", "aria-label": "Chosen instance" });
+  const table = instanceTable((n) => detail.replaceChildren(...instanceView(n, view, (by) => table.step(by))));
+  go.toChannel = (c) => {
+    open("instances");
+    table.onlyChannel(c);
+    if (table.first() !== undefined) table.choose(table.first());
+    say("Instances led by " + D.channels[c]);
+  };
+  if (table.first() !== undefined) table.choose(table.first());
+  return h("div", { class: "split" }, table.node, detail);
+}
+
+function open(key, focus) {
+  for (const tab of tabs) {
+    const on = tab.key === key;
+    tab.button.setAttribute("aria-selected", String(on));
+    tab.button.tabIndex = on ? 0 : -1;
+    tab.panel.hidden = !on;
+    if (on && focus) tab.button.focus();
+    if (on && !tab.panel.firstChild) tab.panel.append(tab.build());
+  }
+  hideTip();
+}
+
+function addTab(key, label, build) {
+  const [tabId, panelId] = ["tab-" + key, "panel-" + key];
+  const button = h("button", { type: "button", role: "tab", id: tabId, "aria-controls": panelId, onclick: () => open(key) }, label);
+  const panel = h("div", { role: "tabpanel", id: panelId, "aria-labelledby": tabId, hidden: true });
+  tabs.push({ key, button, panel, build });
+}
+
+function turnTabs(event) {
+  const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+  if (!by) return;
+  event.preventDefault();
+  const at = tabs.findIndex((tab) => tab.button.getAttribute("aria-selected") === "true");
+  open(tabs[(at + by + tabs.length) % tabs.length].key, true);
+}
+
+function head() {
+  const fact = (term, text) => (text ? h("div", {}, h("dt", { text: term }), h("dd", { text })) : null);
+  return h("header", { class: "top" },
+    h("p", { class: "eyebrow", text: "Dynamic masks · what the model relies on" }), h("h1", { text: D.title }),
+    h("dl", { class: "meta" }, fact("Model", D.model), fact("Made", D.created), fact("Explained", plural(N, "instance") + ", " + plural(C, "channel") + ", " + plural(T, D.unit))));
+}
+
+function start() {
+  if (D.drift) addTab("drift", "Drift", drift);
+  addTab("overview", "Overview", () => overview(go));
+  if (N && T && C) addTab("instances", "Instances", instances);
+  if (D.comparison.length) addTab("methods", "Methods", comparison);
+  addTab("guide", "How to read", guide);
+  const bar = h("div", { class: "tabs", role: "tablist", "aria-label": "Parts of the report", onkeydown: turnTabs }, tabs.map((tab) => tab.button));
+  document.querySelector(".skip").addEventListener("click", (event) => { event.preventDefault(); document.getElementById("main").focus(); });
+  document.getElementById("app").append(head(), bar, h("main", { id: "main", tabindex: "-1" }, tabs.map((tab) => tab.panel)));
+  go.toChannel = (c) => { open("instances"); go.toChannel(c); }; // building the tab replaces this
+  window.addEventListener("beforeprint", () => { for (const tab of tabs) if (!tab.panel.firstChild) tab.panel.append(tab.build()); });
+  open("overview");
+  if (D.drift) open("drift");
+}
+
+start();

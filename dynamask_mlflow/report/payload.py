@@ -1,0 +1,174 @@
+"""From `ReportData` to what the page's scripts read: one JSON value and a few blobs of bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dynamask_mlflow.report.colour import scale
+from dynamask_mlflow.report.data import Curves, ReportData
+from dynamask_mlflow.report.drift import drift_payload
+from dynamask_mlflow.report.encode import base64_text, bytes_of_ranks, bytes_of_shares, words_of_values
+from dynamask_mlflow.report.outputs import Outputs, agreement, describe_predictions, describe_targets
+from dynamask_mlflow.report.words import what_removal_does, where_it_looks, word
+
+
+@dataclass(frozen=True, eq=False)
+class Payload:
+    """What is embedded: `values` as JSON, `blobs` as base64, decoded when they are needed."""
+
+    values: Mapping[str, Any]
+    blobs: Mapping[str, str]
+
+
+def _shares(values: ArrayLike | None, otherwise: NDArray[np.floating]) -> NDArray[np.float64]:
+    chosen = np.asarray(otherwise if values is None else values, dtype=np.float64)
+    array = np.clip(np.nan_to_num(chosen), 0.0, None)
+    total = array.sum()
+    return array / total if total > 0 else array
+
+
+def _metrics(data: ReportData, correct: NDArray[np.bool_] | None) -> list[dict[str, Any]]:
+    """One entry a metric, with its words; a boolean array, or a metric known as a flag, is a yes or no."""
+    columns: dict[str, Any] = dict(data.metrics)
+    if correct is not None:
+        columns.setdefault("correct", correct)
+    entries = []
+    for name, values in columns.items():
+        array, spoken = np.asarray(values), word(name, data.task, data.explanations)
+        flag = array.dtype.kind == "b" or spoken.kind == "flag"
+        entry = {"name": name, **asdict(spoken), "values": array.astype(bool) if flag else array}
+        entries.append(entry | {"kind": "flag"} if flag else entry)
+    return entries
+
+
+def _summary(data: ReportData) -> list[dict[str, Any]]:
+    numbers = data.summary
+    if numbers is None:
+        numeric = {k: np.asarray(v) for k, v in data.metrics.items() if np.asarray(v).dtype.kind in "biuf"}
+        numbers = {k: float(np.nanmean(v)) for k, v in numeric.items() if v.size and np.isfinite(v).any()}
+    numbers = {name.removeprefix("dynamask/"): value for name, value in numbers.items()}
+    return [
+        {"name": name, **asdict(word(name, data.task, data.explanations)), "value": value}
+        | ({"random": numbers[f"{name}/random"]} if f"{name}/random" in numbers else {})
+        for name, value in numbers.items()
+        if not (name.endswith("/random") and name.removesuffix("/random") in numbers)
+    ]
+
+
+def _curves(curves: Curves | None, data: ReportData) -> dict[str, Any] | None:
+    if curves is None:
+        return None
+    names = dict.fromkeys([*curves.values, *curves.random])
+    return {
+        "areas": np.asarray(curves.areas, dtype=np.float64),
+        "lines": [
+            {
+                "name": name,
+                **asdict(word(name, data.task, data.explanations)),
+                "values": np.asarray(curves.values[name]) if name in curves.values else None,
+                "random": np.asarray(curves.random[name]) if name in curves.random else None,
+            }
+            for name in names
+        ],
+    }
+
+
+def _outputs(outputs: Outputs | None) -> dict[str, Any] | None:
+    if outputs is None:
+        return None
+    return {name: getattr(outputs, name) for name in Outputs.__dataclass_fields__}
+
+
+def _flips(data: ReportData, before: Outputs | None, after: Outputs | None) -> int | None:
+    if "flipped" in data.metrics:
+        return int(np.count_nonzero(np.nan_to_num(np.asarray(data.metrics["flipped"], dtype=np.float64))))
+    if data.task != "classification" or data.per_step or before is None or after is None:
+        return None
+    return sum(a != b for a, b in zip(before.text, after.text, strict=True))
+
+
+def _headline(
+    data: ReportData,
+    summary: list[dict[str, Any]],
+    flips: int | None,
+    by_channel: NDArray[np.float64],
+    by_time: NDArray[np.float64],
+) -> list[str]:
+    if not len(data.ids):
+        return ["No instance was explained, so there is nothing to show."]
+    entries = {entry["name"]: entry for entry in summary}
+    names, times = [str(c) for c in data.channel_names], [str(t) for t in data.times]
+    area, acc = entries.get("area", {}).get("value"), entries.get("acc", {}).get("random")
+    removal = what_removal_does(flips, len(data.ids), area, acc)
+    return [
+        where_it_looks(names, times, by_channel, by_time, data.time_unit),
+        *([removal] if removal else []),
+    ]
+
+
+def build_payload(data: ReportData) -> Payload:
+    """Everything the page shows, in the form in which it travels."""
+    masks = data.mask_array
+    n, steps, channels = masks.shape
+    mean = masks.sum(axis=0, dtype=np.float64) / max(n, 1)
+    profile = mean if data.profile is None else np.asarray(data.profile, dtype=np.float64)
+    by_channel = _shares(data.profile_by_channel, profile.sum(axis=0))
+    by_time = _shares(data.profile_by_time, profile.sum(axis=1))
+    before, after = (describe_predictions(p, data) for p in (data.predictions, data.predictions_without))
+    targets = describe_targets(data)
+    summary = _summary(data)
+    values: dict[str, Any] = {
+        "title": data.title,
+        "model": data.model,
+        "created": data.created_at,
+        "task": data.task,
+        "method": data.method,
+        "unit": data.time_unit,
+        "shape": [n, steps, channels],
+        "ids": [str(i) for i in data.ids],
+        "channels": [str(c) for c in data.channel_names],
+        "times": [str(t) for t in data.times],
+        "classes": None if data.class_names is None else [str(c) for c in data.class_names],
+        "perStep": data.per_step,
+        "headline": _headline(data, summary, _flips(data, before, after), by_channel, by_time),
+        "summary": summary,
+        "metrics": _metrics(data, agreement(before, targets, data.task)),
+        "before": _outputs(before),
+        "after": _outputs(after),
+        "target": _outputs(targets),
+        "leading": masks.sum(axis=1).argmax(axis=1) if masks.size else np.zeros(n, dtype=int),
+        "profile": {"byChannel": by_channel, "byTime": by_time, "map": profile},
+        "curves": _curves(data.curves, data),
+        "errors": None if data.errors is None else np.asarray(data.errors, dtype=np.float64),
+        "comparison": [
+            {
+                "method": method,
+                "metrics": {k.removeprefix("dynamask/"): v for k, v in result.metrics.items()},
+                "words": {k: asdict(word(k, data.task, data.explanations)) for k in result.metrics},
+                "curves": _curves(result.curves, data),
+            }
+            for method, result in data.comparison.items()
+        ],
+        "settings": {k: v if isinstance(v, str | int | float) else str(v) for k, v in data.settings.items()},
+        "notes": list(data.notes),
+        "warnings": list(data.warnings),
+        "drift": None if data.drift is None else drift_payload(data.drift),
+    }
+    blobs = {
+        "colours": base64_text(np.concatenate([scale(), scale(dark=True)])),
+        "masks": base64_text(bytes_of_shares(masks)),
+    }
+    if data.scores is not None:
+        blobs["ranks"] = base64_text(bytes_of_ranks(np.asarray(data.scores)))
+    if data.observed is not None:
+        blobs["observed"] = base64_text(np.packbits(np.asarray(data.observed, dtype=bool).reshape(-1)))
+    if data.inputs is not None:
+        words, low, high = words_of_values(data.inputs)
+        blobs["inputs"] = base64_text(words)
+        values["ranges"] = [low, high]
+    return Payload(values, blobs)

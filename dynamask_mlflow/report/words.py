@@ -1,0 +1,175 @@
+"""Every number in plain words: what it is called, what it answers, and which way is better."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Kind = Literal["number", "share", "flag"]
+Better = Literal["higher", "lower", ""]
+
+
+@dataclass(frozen=True)
+class Word:
+    """A metric's label, a line that a clinician understands, its symbol, its kind, which way is better."""
+
+    label: str
+    help: str
+    symbol: str = ""
+    kind: Kind = "number"
+    better: Better = ""
+
+
+def _number(label: str, text: str, better: Better = "", symbol: str = "") -> Word:
+    return Word(label, text, symbol, "number", better)
+
+
+def _share(label: str, text: str, better: Better = "", symbol: str = "") -> Word:
+    return Word(label, text, symbol, "share", better)
+
+
+def _flag(label: str, text: str) -> Word:
+    return Word(label, text, "", "flag")
+
+
+_SHARED = {
+    "area": _share("Area", "Share of all measurements that the mask highlights."),
+    "entropy": _number(
+        "Entropy", "How undecided the mask is: 0 means every cell is clearly in or clearly out.", "lower"
+    ),
+    "entropy_normalized": _share(
+        "Entropy, scaled", "Indecision of the mask, from 0 % (clear) to 100 % (every cell half in).", "lower"
+    ),
+    "information": _number(
+        "Information", "How much the mask singles out; grows with every cell marked as surely needed."
+    ),
+    "information_normalized": _share(
+        "Information, scaled", "Information as a share of what a mask over all cells would hold."
+    ),
+    "flipped": _flag("Flipped", "The prediction changes once the highlighted measurements are averaged out."),
+    "correct": _flag("Correct", "The prediction agrees with what really happened."),
+    "error": _number(
+        "Error", "What is lost when only the highlighted cells are kept: 1 is everything, 0 nothing.", "lower"
+    ),
+    "instances": _number("Instances", "How many were explained."),
+    "failures": _number("Failures", "How many could not be explained.", "lower"),
+    "seconds": _number("Seconds", "Time taken."),
+    "converged": _flag("Settled", "The search for the mask came to rest."),
+    "dead_gradient": _flag(
+        "No gradient", "The model does not react to this input, so its mask says nothing."
+    ),
+    "constant_prediction": _flag("Constant", "The prediction is the same whatever is removed."),
+    "plateau": _flag("Plateau", "No area stands out: several would do equally well."),
+}
+
+_CLASSIFICATION = {
+    "ce": _number(
+        "Prediction shift",
+        "How far predictions move when the highlighted measurements are averaged out. High: they mattered.",
+        "higher",
+        "CE",
+    ),
+    "acc": _share(
+        "Predictions kept",
+        "Share of predictions that survive without the highlighted measurements. Low: they mattered.",
+        "lower",
+        "ACC",
+    ),
+    "comprehensiveness": _number(
+        "Comprehensiveness", "Drop of the predicted probability without the highlighted cells.", "higher"
+    ),
+    "sufficiency": _number(
+        "Sufficiency", "Drop of the predicted probability with the highlighted cells alone.", "lower"
+    ),
+}
+
+_REGRESSION = {
+    "ce": _number(
+        "Prediction shift",
+        "Squared change when the highlighted measurements are averaged out. High: they mattered.",
+        "higher",
+        "SE",
+    ),
+    "comprehensiveness": _number(
+        "Comprehensiveness", "Change of the prediction without the highlighted cells.", "higher"
+    ),
+    "sufficiency": _number(
+        "Sufficiency", "Change of the prediction with the highlighted cells alone.", "lower"
+    ),
+}
+
+_ALIASES = {
+    "normalized_entropy": "entropy_normalized",
+    "normalized_information": "information_normalized",
+    "information_ratio": "information_normalized",
+    "squared_error": "ce",
+    "failed": "failures",
+}
+
+
+def word(name: str, task: str, own: Mapping[str, str] | None = None) -> Word:
+    """The words for a metric; a name of one's own is shown as it is, with the explanation given for it."""
+    key = name.removeprefix("dynamask/")
+    key = _ALIASES.get(key, key)
+    known = (_REGRESSION if task == "regression" else _CLASSIFICATION) | _SHARED
+    found = known.get(key) or Word(key.replace("_", " ").capitalize(), "")
+    text = (own or {}).get(name)
+    return replace(found, help=text) if text else found
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.0f} %" if share >= 0.095 or share == 0 else f"{100 * share:.1f} %"
+
+
+def join(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def where_it_looks(
+    channels: list[str],
+    times: list[str],
+    by_channel: NDArray[np.float64],
+    by_time: NDArray[np.float64],
+    unit: str,
+) -> str:
+    """One sentence: the channels that lead, at most three, and the quarter of the time that weighs most."""
+    if by_channel.sum() <= 0:
+        return "The masks are empty: no measurement was found to matter."
+    order = np.argsort(-by_channel, kind="stable")
+    cumulative = np.cumsum(by_channel[order])
+    count = min(3, len(order), int(np.searchsorted(cumulative, 0.5)) + 1)
+    verb = "carries" if count == 1 else "together carry"
+    leaders = join([channels[i] for i in order[:count]])
+    sentence = f"{leaders} {verb} {percent(float(cumulative[count - 1]))} of what the model relies on"
+    span = max(1, len(times) // 4)
+    if len(times) >= 8:
+        sums = np.convolve(by_time, np.ones(span), mode="valid")
+        start = int(np.argmax(sums))
+        if sums[start] > 1.25 * span / len(times):
+            window = f"{unit}s {times[start]} to {times[start + span - 1]}"
+            return f"{sentence}; {window} weigh most, with {percent(float(sums[start]))} of the total."
+        return f"{sentence}, spread evenly over the {unit}s."
+    return f"{sentence}."
+
+
+def what_removal_does(
+    flipped: int | None, n: int, area: float | None, random_acc: float | None
+) -> str | None:
+    """One sentence: how many predictions flip without the highlighted cells, beside what chance does."""
+    if flipped is None or n == 0:
+        return None
+    cells = "the highlighted cells"
+    if area is not None and np.isfinite(area):
+        cells = f"the highlighted {percent(area)} of the measurements"
+    sentence = f"Averaging out {cells} flips {flipped:,} of {plural(n, 'prediction')}"
+    if random_acc is None or not np.isfinite(random_acc):
+        return f"{sentence}."
+    return f"{sentence}; as many cells drawn at random flip {round(n * (1 - random_acc)):,}."
