@@ -1,0 +1,181 @@
+"""The built dataset: tensors, who they belong to, how they were made, and a digest of every byte."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynamask_mlflow.data.errors import DataError
+from dynamask_mlflow.data.preprocess import Preprocessing
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SCHEMA_VERSION = 1
+META = "dataset.json"  # written last: a folder without it is no dataset
+_ARRAYS = ("x", "observed", "ids", "patient_ids", "labels", "splits", "windows", "admitted")
+
+
+@dataclass(frozen=True, eq=False)
+class SequenceDataset:
+    """N stays of T hours and d channels.
+
+    Attributes:
+        x: (N, T, d) float32, filled and standardised.
+        observed: (N, T, d) bool, True where something was measured in that hour.
+        ids: (N,) stays. patient_ids: (N,) patients.
+        labels: (N,) float32, 0, 1 or NaN where unknown.
+        splits: (N,) "train", "validation", "test" or "later".
+        windows: (N,) the period for audits, "" where there is none.
+        admitted: (N,) datetime64[s], NaT where there is no clock.
+        times: (T,) hours since admission at which the blocks begin.
+        channel_names: d names.
+        preprocessing: the statistics, to be stored with a model that is trained on this.
+        report: the source, exclusions with counts, findings, settings (JSON-able).
+    """
+
+    x: NDArray[np.float32]
+    observed: NDArray[np.bool_]
+    ids: NDArray[Any]
+    patient_ids: NDArray[Any]
+    labels: NDArray[np.float32]
+    splits: NDArray[np.str_]
+    windows: NDArray[np.str_]
+    admitted: NDArray[np.datetime64]
+    times: tuple[float, ...]
+    channel_names: tuple[str, ...]
+    preprocessing: Preprocessing
+    report: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        n = len(self.x)
+        if self.x.ndim != 3 or self.x.shape[1:] != (len(self.times), len(self.channel_names)):
+            expected = f"(N, {len(self.times)}, {len(self.channel_names)})"
+            raise DataError(f"Expected x of shape {expected}, but got {self.x.shape}.")
+        if self.observed.shape != self.x.shape:
+            raise DataError(f"Expected observed of shape {self.x.shape}, but got {self.observed.shape}.")
+        for name in _ARRAYS[2:]:
+            if getattr(self, name).shape != (n,):
+                raise DataError(f"Expected {name} of shape ({n},), but got {getattr(self, name).shape}.")
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    @property
+    def digest(self) -> str:
+        """A hash of every byte of the arrays, the names and the statistics; the report does not count."""
+        total = hashlib.sha256()
+        for name in _ARRAYS:
+            array = np.ascontiguousarray(getattr(self, name))
+            total.update(f"{name}:{array.dtype.str}:{array.shape}".encode())
+            total.update(array.view(np.uint8).reshape(-1).data if array.size else b"")
+        names = [self.channel_names, self.times, self.preprocessing.to_dict()]
+        total.update(json.dumps(names, sort_keys=True).encode())
+        return total.hexdigest()[:32]
+
+    def select(self, chosen: NDArray[Any]) -> Self:
+        """Some of the stays, by positions or booleans."""
+        return replace(self, **{name: getattr(self, name)[chosen] for name in _ARRAYS})
+
+    def part(self, split: str) -> Self:
+        """The stays of one split."""
+        chosen = self.splits == split
+        if not chosen.any():
+            present = ", ".join(sorted(set(self.splits.tolist())))
+            raise DataError(f"Expected stays in the split {split!r}, but there are only: {present}.")
+        return self.select(chosen)
+
+    def window(self, *names: str) -> Self:
+        """The stays of one or more windows, for instance two months."""
+        chosen = np.isin(self.windows, names)
+        if not chosen.any():
+            present = ", ".join(sorted(set(self.windows.tolist())))
+            raise DataError(
+                f"Expected stays in the windows {', '.join(names)}, but there are only: {present}."
+            )
+        return self.select(chosen)
+
+    def frame(self) -> pd.DataFrame:
+        """One row a stay: everything but the tensors."""
+        import pandas as pd
+
+        return pd.DataFrame({name: getattr(self, name) for name in _ARRAYS[2:]})
+
+    def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> Path:
+        """Write a folder that appears whole or not at all: it is built beside its place and moved there."""
+        target = Path(path)
+        if target.exists() and not overwrite:
+            raise DataError(f"Expected no dataset at {target}, but there is one; ask to overwrite it.")
+        if target.exists() and not (target / META).is_file() and (target.is_file() or any(target.iterdir())):
+            raise DataError(f"Expected a dataset or nothing at {target}, but there is something else.")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        building = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.building-"))
+        try:
+            for name in _ARRAYS:
+                np.save(building / f"{name}.npy", getattr(self, name), allow_pickle=False)
+            meta = {
+                "schema_version": SCHEMA_VERSION,
+                "digest": self.digest,
+                "times": self.times,
+                "channel_names": self.channel_names,
+                "preprocessing": self.preprocessing.to_dict(),
+                "report": dict(self.report),
+            }
+            (building / META).write_text(json.dumps(meta, indent=2), encoding="utf-8")
+            building.chmod(0o755)
+            if target.exists():
+                replaced = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.replaced-"))
+                target.rename(replaced / target.name)
+                building.rename(target)
+                shutil.rmtree(replaced)
+            else:
+                building.rename(target)
+        except BaseException:
+            shutil.rmtree(building, ignore_errors=True)
+            raise
+        return target
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], verify: bool = True) -> SequenceDataset:
+        """Read what `save` wrote; `verify` compares the digest of every byte."""
+        folder = Path(path)
+        meta = read_meta(folder)
+        try:
+            arrays = {name: np.load(folder / f"{name}.npy", allow_pickle=False) for name in _ARRAYS}
+        except (OSError, ValueError, EOFError) as error:
+            raise DataError(
+                f"Expected a whole dataset at {folder}, but it cannot be read: {error}."
+            ) from error
+        dataset = cls(
+            **arrays,
+            times=tuple(meta["times"]),
+            channel_names=tuple(meta["channel_names"]),
+            preprocessing=Preprocessing.from_dict(meta["preprocessing"]),
+            report=meta["report"],
+        )
+        if verify and dataset.digest != meta["digest"]:
+            raise DataError(
+                f"Expected the digest {meta['digest']} at {folder}, but the files give {dataset.digest}."
+            )
+        return dataset
+
+
+def read_meta(folder: Path) -> dict[str, Any]:
+    """The description of a built dataset, without its tensors."""
+    if not (folder / META).is_file():
+        raise DataError(f"Expected a built dataset at {folder}, but there is no {META}.")
+    meta: dict[str, Any] = json.loads((folder / META).read_text(encoding="utf-8"))
+    if meta.get("schema_version") != SCHEMA_VERSION:
+        got = meta.get("schema_version")
+        raise DataError(f"Expected a dataset of schema version {SCHEMA_VERSION}, but {folder} has {got}.")
+    return meta
