@@ -70,11 +70,13 @@ def evaluate_masks(
     """Explain a sample of the sequences and score the masks. Instances that fail are left out and named."""
     from dynamask_mlflow.masks.black_box import predict
 
+    reading = "auto"  # whether the network gives logits or probabilities; found out once
+
     begin = time.perf_counter()
     clock: dict[str, float] = {}
 
     def outputs_of(x: NDArray[np.float32]) -> Floats:
-        return predict(network, x, task=task, device=config.device)
+        return predict(network, x, task=task, output=reading, device=config.device)
 
     def all_outputs() -> Floats:
         done = isolate(lambda rows: outputs_of(sequences.x[rows]), np.arange(len(sequences)))
@@ -106,6 +108,7 @@ def evaluate_masks(
 
     start = time.perf_counter()
     sample = sampled.take(kept)
+    reading = _reading(network, sample, task, config)
     runs = {}
     for method, masks in fits.items():
         scores = score(
@@ -152,6 +155,18 @@ def _fit(
     done = isolate(job, rows)
     good = np.isin(rows, done.rows)
     return Masks.concatenate([masks for _, masks in done.parts]), good, done.failures
+
+
+def _reading(network: torch.nn.Module, sample: Sequences, task: str, config: EvaluationConfig) -> str:
+    import torch
+
+    from dynamask_mlflow.masks.black_box import frozen, open_black_box, resolve_device
+
+    if task == "regression":
+        return "auto"
+    device = resolve_device(config.device)
+    with frozen(network, device):
+        return open_black_box(network, torch.as_tensor(sample.x[:4], device=device), task).output
 
 
 def _warn_of_failures(failures: Mapping[int, Exception], sampled: Sequences) -> None:

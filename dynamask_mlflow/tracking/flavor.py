@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -87,7 +88,9 @@ def save_model(
     if not keep_example:
         example = np.zeros_like(example)  # a traced graph and its example would carry a patient's values
     mlflow_model = Model() if mlflow_model is None else mlflow_model
-    with _evaluation_mode(model):
+    with _evaluation_mode(model), warnings.catch_warnings():
+        # torch.export on a recurrent layer: its flat weights are views of its parameters, nothing is lost.
+        warnings.filterwarnings("ignore", message="The tensor attributes? self", category=UserWarning)
         options.setdefault("signature", _signature(SequenceModel(model, settings, "cpu"), example))
         if options.get("conda_env") is None:
             pip_requirements = [

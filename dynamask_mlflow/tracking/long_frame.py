@@ -31,9 +31,7 @@ def sequences_from_long_frame(
     wanted += [name for name in (values, targets) if name is not None]
     missing = [name for name in wanted if name not in df.columns]
     if missing:
-        raise ValueError(
-            f"Expected columns {wanted}, but {missing} are not in the table: {list(df.columns)}."
-        )
+        raise ValueError(f"Expected columns {wanted}, but {missing} are not among {list(df.columns)}.")
     if df.empty:
         raise ValueError("Expected a table with at least one row, but got none.")
     for name in (id, time):

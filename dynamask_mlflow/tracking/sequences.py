@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import tempfile
+import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,7 +103,7 @@ class Sequences:
                 stored = {name: file[name] for name in file.files}
             meta = json.loads(stored["meta"].tobytes())
             version = meta["sequences"]
-        except (OSError, KeyError, ValueError, EOFError) as error:
+        except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
             raise ValueError(
                 f"Expected a file of sequences at {path}, but cannot read it: {error}."
             ) from error

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+from typing import Any
+
+import mlflow
+import numpy as np
+import pandas as pd
+import pytest
+
+TABLE = pd.DataFrame(
+    {
+        "stay": ["b", "b", "b", "a", "a"],
+        "hour": [2, 0, 1, 0, 1],
+        "hr": [72.0, 70.0, 71.0, 60.0, 61.0],
+        "spo2": [97.0, 95.0, 96.0, 90.0, 91.0],
+        "died": [1, 1, 1, 0, 0],
+        "risk": [0.3, 0.1, 0.2, 0.5, 0.6],
+    }
+)
+WIDE: dict[str, Any] = {"id": "stay", "time": "hour", "channels": ["hr", "spo2"]}
+
+
+def test_rows_in_any_order_land_in_their_cells() -> None:
+    dataset = mlflow.data.from_long_frame(TABLE, **WIDE, targets="died")
+    assert dataset.ids == ("b", "a")
+    assert dataset.channel_names == ("hr", "spo2")
+    np.testing.assert_array_equal(dataset.features[0], [[70, 95], [71, 96], [72, 97]])
+    np.testing.assert_array_equal(dataset.features[1], [[60, 90], [61, 91], [0, 0]])
+    np.testing.assert_array_equal(dataset.targets, [1, 0])
+    np.testing.assert_array_equal(dataset.sequences.lengths, [3, 2])
+
+
+def test_one_row_a_measurement_gives_the_same_as_one_row_a_time() -> None:
+    long = TABLE.melt(id_vars=["stay", "hour", "died"], value_vars=["hr", "spo2"], var_name="item")
+    wide = mlflow.data.from_long_frame(TABLE, **WIDE, targets="died")
+    tall = mlflow.data.from_long_frame(
+        long, id="stay", time="hour", channels="item", values="value", targets="died"
+    )
+    assert tall.digest == wide.digest
+
+
+def test_targets_may_change_with_time() -> None:
+    dataset = mlflow.data.from_long_frame(TABLE, **WIDE, targets="risk", targets_per_step=True)
+    np.testing.assert_array_equal(dataset.targets[0], [0.1, 0.2, 0.3])
+    np.testing.assert_array_equal(dataset.targets[1, :2], [0.5, 0.6])
+
+
+def test_missing_cells_are_filled_as_asked_and_marked() -> None:
+    gaps = TABLE.assign(hr=[72.0, np.nan, 71.0, 60.0, np.nan])
+    forward = mlflow.data.from_long_frame(gaps, **WIDE, fill="forward")
+    np.testing.assert_allclose(
+        forward.features[:, :, 0], [[(72 + 71 + 60) / 3, 71, 72], [60, 60, 0]], rtol=1e-6
+    )
+    assert not forward.sequences.observed[0, 0, 0]
+    assert forward.sequences.observed[0, 0, 1]
+    constant = mlflow.data.from_long_frame(gaps, **WIDE, fill=-1.0)
+    np.testing.assert_array_equal(constant.features[:, :, 0], [[-1, 71, 72], [60, -1, 0]])
+
+
+def test_times_may_be_dates() -> None:
+    dated = TABLE.assign(hour=pd.Timestamp("2026-03-01") + pd.to_timedelta(TABLE["hour"], unit="h"))
+    dataset = mlflow.data.from_long_frame(dated, **WIDE)
+    assert dataset.sequences.times[1] == "2026-03-01 01:00:00"
+
+
+@pytest.mark.parametrize(
+    ("table", "options", "message"),
+    [
+        (TABLE, {"channels": ["hr", "lactate"]}, r"but \['lactate'\] are not among"),
+        (TABLE, {"targets": "risk"}, "Expected one value of 'risk' for each 'stay'"),
+        (TABLE.iloc[:0], {}, "Expected a table with at least one row"),
+        (pd.concat([TABLE, TABLE.iloc[:1]]), {}, "Expected one row for each .* but 1 are repeated"),
+        (TABLE.assign(stay=[None, "b", "b", "a", "a"]), {}, "Expected a value of 'stay' in every row, but 1"),
+        (
+            TABLE.assign(hr=[1, np.nan, 1, 1, 1]),
+            {},
+            "1 cells are NaN or infinite, the first at id 'b', time 0",
+        ),
+        (TABLE, {"fill": "backward"}, "Expected fill to be a number or one of"),
+        (TABLE, {"channels": []}, "Expected at least one channel"),
+    ],
+)
+def test_bad_tables_are_named(table: pd.DataFrame, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        mlflow.data.from_long_frame(table, **{**WIDE, **options})
