@@ -59,7 +59,7 @@ def flatten(features: FeatureSet, lists: Mapping[str, str]) -> CodeTable:
 
 
 def expand(table: CodeTable, found: Mapping[int | str, Sequence[str]], home: str) -> CodeTable:
-    """Replace each code by the spellings under which a source records it (some put the unit into the code)."""
+    """Replace each code by the spellings under which a source records it (some with the unit in it)."""
     rows = [(row, spelled) for row, code in enumerate(table.codes) for spelled in found.get(code, ())]
     index = np.array([row for row, _ in rows], dtype=np.int64)
     return CodeTable(

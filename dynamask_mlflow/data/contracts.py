@@ -156,7 +156,7 @@ def check_splits(patients: NDArray[Any], splits: NDArray[np.str_]) -> list[Findi
 
 
 def _separation(cells: NDArray[np.float32], seen: NDArray[np.bool_], labels: NDArray[np.float32]) -> float:
-    """The better AUROC, either way round, of a stay's mean and of its number of measurements; 0 if undecidable."""
+    """The better AUROC, of a stay's mean and of its number of measurements; 0 if undecidable."""
     count = np.asarray(seen.sum(axis=1))
     mean = np.where(seen, cells, 0).sum(axis=1) / np.maximum(count, 1)
     known = np.isfinite(labels)

@@ -23,7 +23,7 @@ CONVERSIONS = {"": (1.0, 0.0), "fahrenheit": (5 / 9, -160 / 9)}
 
 @dataclass(frozen=True)
 class CodeGroup:
-    """Codes that record a channel in one unit: v is kept if low < v <= high, and becomes v * scale + offset."""
+    """Codes of a channel in one unit: v is kept if low < v <= high and becomes v * scale + offset."""
 
     codes: Mapping[str, tuple[int | str, ...]]
     low: float
