@@ -15,8 +15,6 @@ def test_the_default_set_has_the_32_channels_that_the_paper_meant() -> None:
 
 
 def test_the_set_of_the_paper_fuses_two_labs_into_a_channel_without_codes() -> None:
-    None
-):
     features = load_feature_set("fit31")
     assert len(features.channels) == 31
     assert "LACTATE" not in features.channel_names
