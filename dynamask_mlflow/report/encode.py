@@ -33,7 +33,7 @@ def bytes_of_ranks(scores: NDArray[Any]) -> NDArray[np.uint8]:
     ranks = np.empty_like(order)
     np.put_along_axis(ranks, order, np.arange(1, flat.shape[1] + 1)[None, :], axis=1)
     roots = np.sqrt(ranks / max(flat.shape[1], 1))
-    return np.asarray(np.ceil(255.0 * roots - 1e-9), dtype=np.uint8)
+    return np.asarray(np.ceil(255.0 * roots - 1e-9), dtype=np.uint8).reshape(np.shape(scores))
 
 
 def words_of_values(values: ArrayLike) -> tuple[NDArray[np.uint16], list[float], list[float]]:

@@ -43,8 +43,8 @@ def _labels(data: ReportData, positions: NDArray[Any]) -> list[str]:
     return [class_name(data, int(p)) if np.isfinite(p) else "" for p in positions]
 
 
-def _number(value: float) -> str:
-    return f"{value:.4g}" if np.isfinite(value) else ""
+def _number(value: float, digits: int = 4) -> str:
+    return f"{value:.{digits}g}".replace("-", "\N{MINUS SIGN}") if np.isfinite(value) else ""
 
 
 def _series(values: NDArray[np.float64], data: ReportData) -> Outputs:
@@ -52,13 +52,13 @@ def _series(values: NDArray[np.float64], data: ReportData) -> Outputs:
     if values.ndim == 2 or values.shape[2] == 1:
         series = values.reshape(values.shape[:2])
         mean = np.nanmean(series, axis=1) if series.size else np.zeros(len(series))
-        return Outputs("value", [f"mean {_number(v)}" for v in mean], mean, series=series)
+        return Outputs("value", [f"mean {_number(v, 3)}" for v in mean], mean, series=series)
     lead = np.argmax(values.mean(axis=1), axis=1)
     if values.shape[2] == 2:
         lead[:] = 1
     series = np.take_along_axis(values, lead[:, None, None], axis=2)[..., 0]
     mean = series.mean(axis=1)
-    text = [f"{class_name(data, int(c))}, mean {_number(v)}" for c, v in zip(lead, mean, strict=True)]
+    text = [f"{class_name(data, int(c))}, mean {_number(v, 3)}" for c, v in zip(lead, mean, strict=True)]
     return Outputs("value", text, mean, series=series)
 
 
@@ -80,8 +80,8 @@ def describe_predictions(predictions: ArrayLike | None, data: ReportData) -> Out
             return Outputs("text", _labels(data, values))
         if values.ndim == 1 or values.shape[1:] == (2,):
             risk = values if values.ndim == 1 else values[:, 1]
-            return Outputs("probability", _labels(data, (risk >= 0.5).astype(np.float64)), risk)
-        classes = values.reshape(len(values), -1)
+            return Outputs("probability", _labels(data, np.where(np.isnan(risk), np.nan, risk >= 0.5)), risk)
+        classes = np.nan_to_num(values.reshape(len(values), -1))
         return Outputs("classes", _labels(data, classes.argmax(axis=1)), classes.max(axis=1), classes=classes)
     flat = values.reshape(len(values), -1)
     if flat.shape[1] <= 1:
@@ -108,8 +108,8 @@ def describe_targets(data: ReportData) -> Outputs | None:
     return Outputs("value", [", ".join(_number(v) for v in row[:4]) for row in flat], flat.mean(axis=1))
 
 
-def agreement(predicted: Outputs | None, target: Outputs | None, task: str) -> NDArray[np.bool_] | None:
+def agreement(predicted: Outputs | None, target: Outputs | None, task: str) -> list[bool | None] | None:
     """Where prediction and target name the same class; None where that question makes no sense."""
     if predicted is None or target is None or task != "classification" or predicted.series is not None:
         return None
-    return np.asarray([p == t for p, t in zip(predicted.text, target.text, strict=True)], dtype=bool)
+    return [p == t if p and t else None for p, t in zip(predicted.text, target.text, strict=True)]

@@ -32,7 +32,12 @@ def _shares(values: ArrayLike | None, otherwise: NDArray[np.floating]) -> NDArra
     return array / total if total > 0 else array
 
 
-def _metrics(data: ReportData, correct: NDArray[np.bool_] | None) -> list[dict[str, Any]]:
+def _flags(values: ArrayLike) -> list[bool | None]:
+    """Yes, no or unknown."""
+    return [None if v is None or v != v else bool(v) for v in np.asarray(values).tolist()]
+
+
+def _metrics(data: ReportData, correct: list[bool | None] | None) -> list[dict[str, Any]]:
     """One entry a metric, with its words; a boolean array, or a metric known as a flag, is a yes or no."""
     columns: dict[str, Any] = dict(data.metrics)
     if correct is not None:
@@ -40,9 +45,10 @@ def _metrics(data: ReportData, correct: NDArray[np.bool_] | None) -> list[dict[s
     entries = []
     for name, values in columns.items():
         array, spoken = np.asarray(values), word(name, data.task, data.explanations)
-        flag = array.dtype.kind == "b" or spoken.kind == "flag"
-        entry = {"name": name, **asdict(spoken), "values": array.astype(bool) if flag else array}
-        entries.append(entry | {"kind": "flag"} if flag else entry)
+        if array.dtype.kind == "b" or spoken.kind == "flag":
+            entries.append({"name": name, **asdict(spoken), "kind": "flag", "values": _flags(array)})
+        else:
+            entries.append({"name": name, **asdict(spoken), "values": array})
     return entries
 
 

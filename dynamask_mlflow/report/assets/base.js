@@ -44,6 +44,10 @@ function inputAt(n, t, c) {
 
 // ---- text ----
 
+// Extremes of lists that may be too long to spread into arguments.
+const most = (list, start = -Infinity) => list.reduce((a, b) => (b > a ? b : a), start);
+const least = (list, start = Infinity) => list.reduce((a, b) => (b < a ? b : a), start);
+
 const finite = (v) => typeof v === "number" && Number.isFinite(v);
 
 function number(v) {
@@ -68,13 +72,13 @@ const tickPercent = (v) => String(+(100 * v).toPrecision(3)) + " %";
 
 // One number of digits for a column, so that its values can be compared at a glance.
 function columnFormat(values, kind) {
-  const most = Math.max(0, ...values.filter(finite).map(Math.abs));
+  const size = most(values.filter(finite).map(Math.abs), 0);
   const whole = values.every((v) => !finite(v) || Number.isInteger(v));
-  const digits = whole ? 0 : most >= 1000 ? 0 : most >= 10 ? 1 : 3;
+  const digits = whole || size >= 1000 ? 0 : size >= 10 ? 1 : 3;
   return (v) => (kind === "number" && finite(v) ? v.toFixed(digits).replace("-", "−") : show(v, kind));
 }
 
-const show = (v, kind) => (kind === "flag" ? (v ? "yes" : "no") : kind === "share" ? percent(v) : number(v));
+const show = (v, kind) => (kind === "flag" ? (v === null ? "–" : v ? "yes" : "no") : kind === "share" ? percent(v) : number(v));
 const plural = (count, noun) => count.toLocaleString("en-US") + " " + noun + (count === 1 ? "" : "s");
 const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 const atTime = (t) => D.unit + " " + D.times[t];

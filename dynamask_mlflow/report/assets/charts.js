@@ -43,9 +43,9 @@ function chartWords(options) {
 
 function yExtent(options) {
   const all = options.lines.flatMap((l) => l.values).concat((options.bands || []).map((b) => b.y)).filter(finite);
-  let [low, high] = options.yRange || [Math.min(0, ...all), Math.max(...all, 1e-9)];
-  const least = Math.min(...all);
-  if (options.tight && least > 0.5 * high) low = least - 0.5 * (high - least);
+  let [low, high] = options.yRange || [least(all, 0), most(all, 1e-9)];
+  const floor = least(all);
+  if (options.tight && floor > 0.5 * high) low = floor - 0.5 * (high - floor);
   if (!(high > low)) high = low + 1;
   return [low, high];
 }
@@ -153,8 +153,8 @@ function drawHistogram(node, width, options, values, middle) {
   const counts = new Array(bins).fill(0);
   for (const v of values) counts[Math.min(bins - 1, Math.floor(((v - low) / (high - low)) * bins))]++;
   const x = scaleOf(low, high, left, width - right, false);
-  const ticks = niceTicks(0, Math.max(...counts), 3).filter(Number.isInteger);
-  const y = scaleOf(0, Math.max(...counts), height - bottom, top, false);
+  const ticks = niceTicks(0, most(counts), 3).filter(Number.isInteger);
+  const y = scaleOf(0, most(counts), height - bottom, top, false);
   const picture = svg("svg", { width, height, viewBox: "0 0 " + width + " " + height, "aria-hidden": "true" });
   for (const v of ticks) {
     picture.append(svg("line", { class: "gridline", x1: left, x2: width - right, y1: y(v), y2: y(v) }),

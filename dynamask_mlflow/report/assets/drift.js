@@ -10,11 +10,11 @@ const VERDICTS = {
 function channelMoves() {
   const { byChannel: [before, after], labels, movedChannels } = D.drift;
   const order = before.map((_, i) => i).sort((a, b) => Math.abs(after[b] - before[b]) - Math.abs(after[a] - before[a]));
-  const most = Math.max(...before, ...after, 1e-9);
+  const roof = most([...before, ...after], 1e-9);
   const state = { all: C <= 16 };
   const place = h("div", {});
   const draw = () => place.replaceChildren(h("div", { class: "moves", role: "list" },
-    (state.all ? order : order.slice(0, 12)).map((c) => moveRow(c, before[c], after[c], most, movedChannels.includes(c), labels))));
+    (state.all ? order : order.slice(0, 12)).map((c) => moveRow(c, before[c], after[c], roof, movedChannels.includes(c), labels))));
   draw();
   const more = C > 16 ? h("button", { type: "button", class: "plain", text: "Show all " + C + " channels", onclick: (event) => {
     state.all = !state.all;
@@ -30,11 +30,11 @@ function points(change) {
   return (text === "0.0" ? "" : change > 0 ? "+" : "−") + text + " pts";
 }
 
-function moveRow(c, a, b, most, moved, labels) {
+function moveRow(c, a, b, roof, moved, labels) {
   const change = b - a;
   const words = D.channels[c] + ": " + labels[0] + " " + percent(a) + ", " + labels[1] + " " + percent(b) + (moved ? ", beyond chance" : "");
   const track = figure({ class: "track" }, (node, width) => {
-    const x = scaleOf(0, most, 8, width - 8, false);
+    const x = scaleOf(0, roof, 8, width - 8, false);
     node.replaceChildren(svg("svg", { width, height: 22, "aria-hidden": "true" },
       svg("line", { class: "rail", x1: 8, x2: width - 8, y1: 11, y2: 11 }),
       svg("line", { class: "travel" + (moved ? " moved" : ""), x1: x(a), x2: x(b), y1: 11, y2: 11 }),
@@ -68,17 +68,17 @@ function ranges(positions) {
 
 function driftMaps() {
   if (!D.drift.maps) return null;
-  const most = Math.max(...D.drift.maps.flat(2), 1e-12);
+  const roof = most(D.drift.maps.flat(2), 0) || 1;
   const [before, after] = D.drift.byChannel;
   const rows = channelOrder(before.map((v, i) => v + after[i]), "importance").slice(0, 16);
   const one = (map, label, i) => h("div", {}, h("h3", { text: label }), ...heatMap({
     label: "Mean masks, " + label, rows, top: D.drift.byTime[i],
-    value: (t, c) => map[t][c] / most,
+    value: (t, c) => map[t][c] / roof,
     describe: (t, c) => [D.channels[c] + ", " + atTime(t), label + ": mean mask " + number(map[t][c]), "other window: " + number(D.drift.maps[1 - i][t][c])],
     hint: "Point at a cell to compare both windows.",
   }));
   return card("Side by side", "Mean masks of both windows, on one colour scale" + (C > 16 ? ", for the 16 most important channels." : "."),
-    h("div", { class: "pair" }, D.drift.maps.map((map, i) => one(map, D.drift.labels[i], i))), legend("0", number(most)));
+    h("div", { class: "pair" }, D.drift.maps.map((map, i) => one(map, D.drift.labels[i], i))), legend("0", number(roof)));
 }
 
 function historyCard() {

@@ -5,7 +5,7 @@ function comparison() {
   const wordOf = (name) => D.comparison.map((m) => m.words[name] || m.words["dynamask/" + name]).find(Boolean) || { label: name, kind: "number", help: "", better: "" };
   const best = (name) => {
     const values = D.comparison.map((m) => m.metrics[name]).filter(finite), better = wordOf(name).better;
-    return better && values.length > 1 ? (better === "higher" ? Math.max(...values) : Math.min(...values)) : NaN;
+    return better && values.length > 1 ? (better === "higher" ? most(values) : least(values)) : NaN;
   };
   const formats = Object.fromEntries(names.map((name) => [name, columnFormat(D.comparison.map((m) => m.metrics[name]), wordOf(name).kind)]));
   const arrow = { higher: " ↑", lower: " ↓", "": "" };
@@ -27,7 +27,7 @@ function comparedCurves() {
       .map((m, i) => ({ name: m.method, values: m.curves.lines.find((l) => l.name === name).values, look: i ? "other-" + i : "main" }));
     if (spoken.random) lines.push({ name: "random cells", values: spoken.random, look: "chance" });
     const log = first.areas[0] > 0 && first.areas[first.areas.length - 1] / first.areas[0] > 25;
-    return card(titled(spoken) + " against area", spoken.help, lineChart({ label: spoken.label + " of all methods", x: first.areas, lines, log, xFormat: tickPercent, xName: (v) => percent(v) + " of the cells",
+    return card(titled(spoken), spoken.help, lineChart({ label: spoken.label + " of all methods", x: first.areas, lines, log, xFormat: tickPercent, xName: (v) => percent(v) + " of the cells",
       yFormat: (v) => show(v, spoken.kind), yTick: spoken.kind === "share" ? tickPercent : tickNumber, xTitle: "share of cells in the mask" }), chartKey(lines));
   });
 }

@@ -69,7 +69,7 @@ function heatGeometry(width, options) {
   const rows = options.rows.length;
   const probe = document.createElement("canvas").getContext("2d");
   probe.font = "12px " + FONT();
-  const widest = Math.max(...options.rows.map((c) => probe.measureText(D.channels[c]).width), 20);
+  const widest = most([D.unit, ...options.rows.map((c) => D.channels[c])].map((text) => probe.measureText(text).width), 20);
   const left = Math.ceil(Math.min(widest + 12, 0.27 * width));
   const right = options.right ? Math.round(Math.max(84, Math.min(150, 0.16 * width))) : 4;
   const top = options.top ? 46 : 4;
@@ -118,43 +118,43 @@ function paintCells(pen, g, options) {
     const y = g.top + row * g.down;
     for (let k = 0; k < columns; k++) {
       const [t0, t1] = [Math.floor((k * T) / columns), Math.floor(((k + 1) * T) / columns)];
-      let [most, absent] = [0, true];
+      let [peak, absent] = [0, true];
       for (let t = t0; t < t1; t++) {
-        most = Math.max(most, options.value(t, c));
+        peak = Math.max(peak, options.value(t, c));
         if (!options.missing || !options.missing(t, c)) absent = false;
       }
-      if (!gap && most === 0 && !absent) continue;
+      if (!gap && peak === 0 && !absent) continue;
       const x = g.left + t0 * g.across, wide = (t1 - t0) * g.across;
-      if (absent && most < 0.02) {
+      if (absent && peak < 0.02) {
         pen.fillStyle = styleOf("hole");
         pen.fillRect(x, y + g.down / 2 - 0.5, Math.max(1, wide - gap), 1);
         continue;
       }
-      pen.fillStyle = colour(most);
+      pen.fillStyle = colour(peak);
       pen.fillRect(x, y, gap ? wide - 1 : wide + 0.4, gap ? g.down - 1 : g.down + 0.2);
     }
   });
 }
 
 function drawTopBars(pen, g, totals) {
-  const most = Math.max(...totals, 1e-12), base = g.top - 6, tall = g.top - 14;
+  const roof = most(totals, 1e-12), base = g.top - 6, tall = g.top - 14;
   pen.fillStyle = styleOf("bar");
   totals.forEach((v, t) => {
-    const height = (v / most) * tall;
+    const height = (v / roof) * tall;
     pen.fillRect(g.left + t * g.across, base - height, Math.max(0.6, g.across - (g.across >= 5 ? 1 : 0)), height);
   });
 }
 
 function drawRightBars(pen, g, options) {
   const totals = options.rows.map((c) => options.right[c]);
-  const most = Math.max(...options.right, 1e-12), x = g.left + g.plotWidth + 8;
+  const roof = most(options.right, 1e-12), x = g.left + g.plotWidth + 8;
   const room = g.right - 8 - 46;
   pen.textAlign = "left";
   pen.textBaseline = "middle";
   pen.font = "11px " + FONT();
   const named = new Set(labelled(totals.length, g.plotHeight, 12));
   totals.forEach((v, row) => {
-    const y = g.top + row * g.down, wide = (v / most) * room;
+    const y = g.top + row * g.down, wide = (v / roof) * room;
     pen.fillStyle = styleOf("bar");
     pen.fillRect(x, y + 0.15 * g.down, wide, Math.max(1, 0.7 * g.down - 1));
     if (!named.has(row)) return;

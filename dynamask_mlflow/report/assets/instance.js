@@ -36,17 +36,17 @@ function sentence(n, count) {
 // Two points on a line: the prediction with everything, and without the highlighted cells.
 function dumbbell(n) {
   const [before, after] = [D.before, D.after];
-  if (!before || !before.value || before.series) return null;
+  if (!before || !before.value || before.series || before.kind === "classes") return null;
   const chance = before.kind === "probability";
   const values = [...before.value, ...(after ? after.value : []), ...(D.target && D.target.value ? D.target.value : [])].filter(finite);
-  const [low, high] = before.kind === "value" ? [Math.min(...values), Math.max(...values)] : [0, 1];
+  const [low, high] = before.kind === "value" ? [least(values), most(values)] : [0, 1];
   const a = before.value[n], b = after ? after.value[n] : NaN, actual = D.target && D.target.value ? D.target.value[n] : NaN;
   return figure({ class: "chart dumbbell", role: "img", "aria-label": "With everything " + number(a) + ", without the highlighted cells " + number(b) }, (node, width) => {
     const left = 14, right = 14, y = 44, height = 88;
     const x = scaleOf(low, high > low ? high : low + 1, left, width - right, false);
     const picture = svg("svg", { width, height, viewBox: "0 0 " + width + " " + height, "aria-hidden": "true" });
     picture.append(svg("line", { class: "rail", x1: left, x2: width - right, y1: y, y2: y }));
-    for (const v of niceTicks(low, high, 4)) picture.append(svg("text", { class: "tick", x: x(v), y: y + 38, "text-anchor": v === low ? "start" : v === high ? "end" : "middle", text: number(v) }));
+    for (const v of niceTicks(low, high, 4)) picture.append(svg("text", { class: "tick", x: x(v), y: y + 38, "text-anchor": v === low ? "start" : v === high ? "end" : "middle", text: tickNumber(v) }));
     if (chance) picture.append(svg("line", { class: "mark", x1: x(0.5), x2: x(0.5), y1: y - 10, y2: y + 22 }));
     if (finite(actual)) picture.append(svg("path", { class: "actual", d: "M" + x(actual) + " " + (y + 9) + "l6 11h-12z" }));
     if (finite(b)) picture.append(svg("line", { class: "travel", x1: x(a), x2: x(b), y1: y, y2: y }), svg("circle", { class: "dot after", cx: x(b), cy: y, r: 7 }));
@@ -58,7 +58,7 @@ function dumbbell(n) {
     const near = finite(b) && Math.abs(x(a) - x(b)) < 130;
     if (finite(a)) name(a, "with everything " + number(a), near ? 14 : 0);
     if (finite(b)) name(b, "without " + number(b), 0);
-    node.replaceChildren(picture);
+    node.replaceChildren(picture, ...(finite(actual) ? [h("p", { class: "note", text: "▲ actual value " + number(actual) })] : []));
   });
 }
 
@@ -133,8 +133,8 @@ function maskCard(n, sums, view) {
 
 function numbersOf(n) {
   const shown = D.metrics.filter((m) => m.name !== "correct");
-  return shown.length ? h("dl", { class: "facts" }, shown.map((m) =>
-    h("div", { title: m.help }, h("dt", { text: m.label }), h("dd", { text: show(m.values[n], m.kind) }), h("dd", { class: "help", text: m.help })))) : null;
+  return shown.length ? card("In numbers", null, h("dl", { class: "facts" }, shown.map((m) =>
+    h("div", {}, h("dt", { text: m.label }), h("dd", { text: show(m.values[n], m.kind) }), h("dd", { class: "help", text: m.help }))))) : null;
 }
 
 function instanceView(n, view, steps) {
@@ -143,9 +143,9 @@ function instanceView(n, view, steps) {
   return [
     h("header", { class: "who" },
       h("div", {}, h("h2", { tabindex: "-1", text: D.ids[n] }),
-        correct ? h("span", { class: "badge " + (correct.values[n] ? "good" : "bad"), text: correct.values[n] ? "prediction correct" : "prediction wrong" }) : null,
+        correct && correct.values[n] !== null ? h("span", { class: "badge " + (correct.values[n] ? "good" : "bad"), text: correct.values[n] ? "prediction correct" : "prediction wrong" }) : null,
         flipped ? h("span", { class: "badge " + (flipped.values[n] ? "strong" : ""), text: flipped.values[n] ? "flips without the mask" : "does not flip" }) : null),
-      h("div", { class: "steps" }, h("button", { type: "button", text: "← Previous", onclick: () => steps(-1) }), h("button", { type: "button", text: "Next →", onclick: () => steps(1) }))),
+      h("div", { class: "steps" }, h("button", { type: "button", class: "narrow", text: "↑ List", onclick: steps.list }), h("button", { type: "button", text: "← Previous", onclick: () => steps.by(-1) }), h("button", { type: "button", text: "Next →", onclick: () => steps.by(1) }))),
     D.before ? h("section", { class: "card", "aria-label": "Prediction" }, h("p", { class: "sentence", text: sentence(n, sums.count) }), dumbbell(n), classBars(n), stepChart(n)) : null,
     maskCard(n, sums, view), hasInputs() ? seriesCard(n, sums) : null, errorChart(n), numbersOf(n),
   ].flat().filter(Boolean);

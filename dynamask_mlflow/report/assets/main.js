@@ -6,7 +6,13 @@ const go = {};
 
 function instances() {
   const detail = h("section", { class: "detail stack", "aria-label": "Chosen instance" });
-  const table = instanceTable((n) => detail.replaceChildren(...instanceView(n, view, (by) => table.step(by))));
+  const behavior = window.matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth";
+  const scrollTo = (node) => window.scrollTo({ top: node.getBoundingClientRect().top + window.scrollY - 12, behavior });
+  const table = instanceTable((n, opened) => {
+    detail.replaceChildren(...instanceView(n, view, { by: (by) => table.step(by), list: () => scrollTo(table.node) }));
+    // in a narrow pane the list stands above: opening an instance brings it into sight
+    if (opened && detail.getBoundingClientRect().top > 0.6 * window.innerHeight) scrollTo(detail);
+  });
   go.toChannel = (c) => {
     open("instances");
     table.onlyChannel(c);

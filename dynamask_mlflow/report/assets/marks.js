@@ -82,9 +82,9 @@ function stamp(canvas, n) {
     for (let x = 0; x < width; x++) {
       const t0 = Math.floor((x * T) / width);
       const t1 = Math.max(t0 + 1, Math.floor(((x + 1) * T) / width));
-      let most = 0;
-      for (let t = t0; t < t1; t++) for (let c = c0; c < c1; c++) most = Math.max(most, masks[cellOf(n, t, c)]);
-      const i = colourIndex(most / 255);
+      let peak = 0;
+      for (let t = t0; t < t1; t++) for (let c = c0; c < c1; c++) peak = Math.max(peak, masks[cellOf(n, t, c)]);
+      const i = colourIndex(peak / 255);
       const at = 4 * (y * width + x);
       picture.data.set([table[i], table[i + 1], table[i + 2], 255], at);
     }

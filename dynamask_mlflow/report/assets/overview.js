@@ -48,7 +48,7 @@ function channelOrder(totals, by) {
 
 function profileCard(go) {
   const { byChannel, byTime, map } = D.profile;
-  const most = Math.max(...map.flat(), 1e-12);
+  const roof = most(map.flat(), 0) || 1;
   const place = h("div", {});
   const state = { by: "importance", all: C <= MANY_CHANNELS };
   const draw = () => {
@@ -57,14 +57,14 @@ function profileCard(go) {
     place.replaceChildren(...heatMap({
       label: "Mean importance of " + plural(C, "channel") + " over " + plural(T, D.unit),
       rows, top: byTime, right: byChannel,
-      value: (t, c) => map[t][c] / most,
+      value: (t, c) => map[t][c] / roof,
       describe: (t, c) => [
         D.channels[c] + ", " + atTime(t), "mean mask here " + number(map[t][c]),
         D.channels[c] + ": " + percent(byChannel[c]) + " of all importance", capital(atTime(t)) + ": " + percent(byTime[t]),
       ],
       hint: "Point at a cell to read it; click to list the instances that this channel leads.",
       onpick: (t, c) => go.toChannel(c),
-    }), legend("0", number(most)));
+    }), legend("0", number(roof)));
   };
   draw();
   const more = C > MANY_CHANNELS
@@ -92,7 +92,7 @@ function curveCards() {
     const drawn = [{ name: D.method, values: curve.values, look: "main" }, { name: "random cells", values: curve.random, look: "chance" }]
       .filter((line) => line.values && line.values.some(finite));
     if (!drawn.length) return null;
-    return card(titled(curve) + " against area", CURVES[curve.name] || curve.help,
+    return card(titled(curve), CURVES[curve.name] || curve.help,
       lineChart({
         label: curve.label + " against the share of cells", x: areas, lines: drawn, log, xFormat: tickPercent,
         yFormat: (v) => show(v, curve.kind), yTick: curve.kind === "share" ? tickPercent : tickNumber,

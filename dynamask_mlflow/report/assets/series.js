@@ -18,7 +18,7 @@ function seriesCard(n, sums) {
 function sparkline(n, c, sums) {
   const values = Array.from({ length: T }, (_, t) => inputAt(n, t, c));
   const known = values.filter(finite);
-  const [low, high] = known.length ? [Math.min(...known), Math.max(...known)] : [0, 1];
+  const [low, high] = known.length ? [least(known), most(known)] : [0, 1];
   const words = known.length ? "from " + number(low) + " to " + number(high) : "never measured";
   const node = figure({ class: "spark", tabindex: "0", role: "img", "aria-label": D.channels[c] + ", " + words + "; " + percent(sums.byChannel[c]) + " of the mask" },
     (holder, width) => drawSpark(holder, width, n, c, values, low, high));

@@ -2,9 +2,12 @@
 
 const ROW = 46;
 
+// Wide enough for the longest of the texts, within reason.
+const widthOf = (texts, least, most) => Math.max(least, Math.min(most, 10 + 7 * texts.reduce((longest, text) => Math.max(longest, text.length), 0)));
+
 function outputColumn(key, label, help, output) {
   return {
-    key, label, help, width: 80,
+    key, label, help, width: widthOf(output.text, 62, 110),
     sort: (n) => (output.value ? output.value[n] : output.text[n]),
     cell: (n) => {
       const detail = output.kind === "probability" || output.kind === "classes" ? number(output.value[n]) : "";
@@ -14,27 +17,27 @@ function outputColumn(key, label, help, output) {
 }
 
 function columns() {
-  const list = [{ key: "id", label: "Instance", help: "The name of the instance.", width: Math.max(70, Math.min(150, 12 + 7 * Math.max(0, ...D.ids.map((id) => id.length)))), sort: (n) => n,
+  const list = [{ key: "id", label: "Instance", help: "The name of the instance.", width: widthOf(D.ids, 70, 150), sort: (n) => n,
     cell: (n) => [h("span", { class: "word", text: D.ids[n] })] }];
   if (D.before) list.push(outputColumn("before", "Prediction", "What the model predicts from everything.", D.before));
   if (D.after) list.push(outputColumn("after", "Without", "What it predicts once the highlighted cells are averaged out.", D.after));
   if (D.target) list.push(outputColumn("target", "Actual", "What really happened.", D.target));
-  list.push({ key: "leading", label: "Led by", help: "The channel with the greatest share of the mask.", width: 92,
-    sort: (n) => D.channels[D.leading[n]], cell: (n) => [h("span", { class: "word", text: D.channels[D.leading[n]] || "–" })] });
-  const rank = ["area", "ce", "flipped", "entropy", "information", "correct"];
-  const place = (m) => (rank.includes(m.name) ? rank.indexOf(m.name) : rank.length);
-  for (const m of [...D.metrics].sort((a, b) => place(a) - place(b))) {
-    list.push({ key: "metric:" + m.name, label: m.symbol || m.label, help: m.help, width: m.kind === "flag" ? 58 : 66, right: m.kind !== "flag",
-      sort: (n) => (m.kind === "flag" ? Number(m.values[n]) : m.values[n]),
+  const rank = ["flipped", "leading", "area", "ce", "entropy", "information", "correct"];
+  const rest = [{ key: "leading", label: "Led by", help: "The channel with the greatest share of the mask.", width: 82,
+    sort: (n) => D.channels[D.leading[n]], cell: (n) => [h("span", { class: "word", text: D.channels[D.leading[n]] || "–" })] }];
+  for (const m of D.metrics) {
+    rest.push({ key: "metric:" + m.name, label: m.symbol || m.label, help: m.help, width: m.kind === "flag" ? 56 : 64, right: m.kind !== "flag",
+      sort: (n) => (m.kind === "flag" && m.values[n] !== null ? Number(m.values[n]) : m.values[n]),
       cell: (n) => [m.kind === "flag"
-        ? h("span", { class: m.values[n] ? "pill" : "sub", text: m.values[n] ? "yes" : "no" })
+        ? h("span", { class: m.values[n] ? (m.name === "flipped" ? "pill" : "") : "sub", text: show(m.values[n], "flag") })
         : h("span", { text: show(m.values[n], m.kind) })] });
   }
-  return list;
+  const place = (column) => [...rank, column.key].indexOf(column.key.replace("metric:", "")) >>> 0; // unknown ones last
+  return [...list, ...rest.sort((a, b) => place(a) - place(b))];
 }
 
 function fitting(all, width, sortKey) {
-  let room = width - 100;
+  let room = width - 98;
   const kept = all.filter((column) => (room -= column.width + 10) >= 0 || column.key === "id");
   const sorted = all.find((column) => column.key === sortKey);
   if (sorted && !kept.includes(sorted)) kept[kept.length - 1] = sorted; // what one sorts by must be seen
@@ -78,8 +81,8 @@ function instanceTable(onselect) {
 
   const head = h("div", { class: "row head", role: "row" });
   const space = h("div", { class: "space", role: "presentation" });
-  const body = h("div", { class: "scroll", tabindex: "0", role: "rowgroup", "aria-label": "Instances; arrow keys choose one" }, space);
-  const grid = h("div", { class: "grid", role: "grid", "aria-label": "Instances" }, h("div", { role: "rowgroup" }, head), body);
+  const body = h("div", { class: "scroll", role: "rowgroup" }, space);
+  const grid = h("div", { class: "grid", tabindex: "0", role: "grid", "aria-label": "Instances; the arrow keys choose one" }, h("div", { role: "rowgroup" }, head), body);
   const empty = h("p", { class: "quiet", hidden: true, text: "No instance fits these filters." });
   let shown = [], template = "", drawn = [-1, -1];
 
@@ -97,7 +100,7 @@ function instanceTable(onselect) {
     state.rows = [];
     for (let n = 0; n < N; n++) {
       if (state.text && !haystack[n].includes(state.text)) continue;
-      if (flagged && Boolean(flagged.values[n]) !== (wanted === "1")) continue;
+      if (flagged && flagged.values[n] !== (wanted === "1")) continue;
       if (state.channel !== "" && D.leading[n] !== Number(state.channel)) continue;
       state.rows.push(n);
     }
@@ -130,7 +133,7 @@ function instanceTable(onselect) {
     const n = state.rows[index];
     const mini = h("canvas", { class: "stamp", width: 64, height: 34, "aria-hidden": "true" });
     stamp(mini, n);
-    const node = h("div", { class: "row", role: "row", id: "row-" + n, "aria-rowindex": index + 2, "aria-selected": String(n === state.chosen), onclick: () => choose(n) },
+    const node = h("div", { class: "row", role: "row", id: "row-" + n, "aria-rowindex": index + 2, "aria-selected": String(n === state.chosen), onclick: () => choose(n, true) },
       h("span", { role: "gridcell", class: "mini" }, mini), shown.map((c) => h("span", { role: "gridcell", class: c.right ? "right" : "" }, c.cell(n))));
     node.style.gridTemplateColumns = template;
     node.style.top = index * ROW + "px";
@@ -147,16 +150,16 @@ function instanceTable(onselect) {
     space.replaceChildren(...nodes);
   }
 
-  function choose(n) {
+  function choose(n, opened) {
     state.chosen = n;
     const index = state.rows.indexOf(n);
     if (index >= 0) {
       if (index * ROW < body.scrollTop) body.scrollTop = index * ROW;
       if ((index + 1) * ROW > body.scrollTop + body.clientHeight) body.scrollTop = (index + 1) * ROW - body.clientHeight;
-      body.setAttribute("aria-activedescendant", "row-" + n);
+      grid.setAttribute("aria-activedescendant", "row-" + n);
     }
     paint(true);
-    onselect(n);
+    onselect(n, opened);
   }
 
   function step(by) {
@@ -166,7 +169,7 @@ function instanceTable(onselect) {
   }
 
   body.addEventListener("scroll", () => paint(false));
-  body.addEventListener("keydown", (event) => {
+  grid.addEventListener("keydown", (event) => {
     const page = Math.max(1, Math.floor(body.clientHeight / ROW) - 1);
     const by = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -N, End: N }[event.key];
     if (by) { event.preventDefault(); step(by); }
