@@ -20,6 +20,7 @@ def rows(page: Any, selector: str = ".space .row") -> list[str]:
 
 
 def wide_enough(page: Any) -> bool:
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     return bool(page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"))
 
 
@@ -92,6 +93,7 @@ def test_a_cell_tells_its_value_to_the_mouse_and_to_the_keyboard(watch: Any) -> 
     page, complaints = watch(render_report(data))
     page.click("#tab-instances")
     heat = page.locator(".detail .heat")
+    heat.locator(".overlay").wait_for()
     heat.focus()
     for key in (
         "ArrowRight",
@@ -126,6 +128,7 @@ def test_a_click_on_the_overview_lists_the_instances_that_the_channel_leads(watc
     data = icu_report(60)
     page, _ = watch(render_report(data))
     heat = page.locator("#panel-overview .heat")
+    heat.locator(".overlay").wait_for()
     heat.focus()
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")

@@ -15,13 +15,13 @@ function lineChart(options) {
     const place = event.clientX - node.getBoundingClientRect().left;
     return options.x.reduce((best, v, i) => (Math.abs(node.xOf(v) - place) < Math.abs(node.xOf(options.x[best]) - place) ? i : best), 0);
   };
-  node.addEventListener("pointermove", (event) => { at = nearest(event); read(at, event.clientX, event.clientY); });
+  node.addEventListener("pointermove", (event) => { if (!node.xOf) return; at = nearest(event); read(at, event.clientX, event.clientY); });
   const leave = () => { hideTip(); at = null; if (node.setCross) node.setCross(null); };
   node.addEventListener("pointerleave", leave);
   node.addEventListener("blur", leave);
   node.addEventListener("keydown", (event) => {
     const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-    if (!step) return;
+    if (!step || !node.xOf) return;
     event.preventDefault();
     at = at === null ? 0 : Math.max(0, Math.min(options.x.length - 1, at + step));
     const box = node.getBoundingClientRect();

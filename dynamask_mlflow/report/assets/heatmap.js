@@ -33,7 +33,7 @@ function heatMap(options) {
     const moved = moveCell(event.key, state.cell, options.rows);
     if (event.key === "Escape") { hideTip(); return; }
     if (event.key === "Enter" && state.cell && options.onpick) { options.onpick(...state.cell); return; }
-    if (!moved) return;
+    if (!moved || !node.geometry) return;
     event.preventDefault();
     state.cell = moved;
     drawCursor(node, options, state);

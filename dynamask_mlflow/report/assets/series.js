@@ -32,13 +32,13 @@ function sparkline(n, c, sums) {
   const clear = () => { hideTip(); at = null; if (node.setCross) node.setCross(null); };
   node.addEventListener("pointermove", (event) => {
     const t = Math.floor((event.clientX - node.getBoundingClientRect().left) / (node.drawnWidth / T));
-    if (t >= 0 && t < T) read(t, event.clientX, event.clientY);
+    if (t >= 0 && t < T && node.setCross) read(t, event.clientX, event.clientY);
   });
   node.addEventListener("pointerleave", clear);
   node.addEventListener("blur", clear);
   node.addEventListener("keydown", (event) => {
     const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-    if (!by) return;
+    if (!by || !node.setCross) return;
     event.preventDefault();
     const t = at === null ? 0 : Math.max(0, Math.min(T - 1, at + by));
     const box = node.getBoundingClientRect();
