@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
@@ -122,17 +123,17 @@ def _model_record(model: Any, model_id: str | None) -> dict[str, Any]:
     }
 
 
-def _registered(model_id: str | None) -> list[dict[str, Any]]:
+def _registered(model_id: str | None) -> list[dict[str, str]]:
     """Names and versions under which the registry knows the logged model; none if it cannot be asked."""
-    import json
-
     from mlflow import MlflowClient
 
     if model_id is None:
         return []
     try:
-        tags = MlflowClient().get_logged_model(model_id).tags
-        return [dict(entry) for entry in json.loads(tags.get("mlflow.modelVersions", "[]"))]
+        entries = json.loads(MlflowClient().get_logged_model(model_id).tags.get("mlflow.modelVersions", "[]"))
+        # MLflow may note one version twice, as a number and as text.
+        known = dict.fromkeys((str(entry["name"]), str(entry["version"])) for entry in entries)
+        return [{"name": name, "version": version} for name, version in known]
     except Exception as error:
         _logger.debug("The registered versions of %s are not known: %s", model_id, error)
         return []

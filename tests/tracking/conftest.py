@@ -29,14 +29,24 @@ def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def store(empty_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A store of its own for one test, without a server; artifacts beside it."""
-    shutil.copy(empty_store, tmp_path / "mlflow.db")
+def clean_mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """MLflow keeps its address and experiment in globals and in the environment; leave them as they were."""
     monkeypatch.chdir(tmp_path)
+    for name in ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_ID", "MLFLOW_RUN_ID"):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
     before = mlflow.get_tracking_uri()
-    mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/mlflow.db")
-    mlflow.set_experiment("test")
-    yield tmp_path
+    yield
     while mlflow.active_run():
         mlflow.end_run()
     mlflow.set_tracking_uri(before)
+    mlflow.tracking.fluent._active_experiment_id = None
+
+
+@pytest.fixture
+def store(empty_store: Path, tmp_path: Path, clean_mlflow: None) -> Path:
+    """A store of its own for one test, without a server; artifacts beside it."""
+    shutil.copy(empty_store, tmp_path / "mlflow.db")
+    mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/mlflow.db")
+    mlflow.set_experiment("test")
+    return tmp_path
