@@ -53,7 +53,9 @@ _SHARED = {
     "flipped": _flag("Flipped", "The prediction changes once the highlighted measurements are averaged out."),
     "correct": _flag("Correct", "The prediction agrees with what really happened."),
     "error": _number(
-        "Error", "What is lost when only the highlighted cells are kept: 1 is everything, 0 nothing.", "lower"
+        "Error",
+        "How far the mask is from its goal at each area: 1 is where it starts, 0 is perfect.",
+        "lower",
     ),
     "instances": _number("Instances", "How many were explained."),
     "failures": _number("Failures", "How many could not be explained.", "lower"),
@@ -80,10 +82,14 @@ _CLASSIFICATION = {
         "ACC",
     ),
     "comprehensiveness": _number(
-        "Comprehensiveness", "Drop of the predicted probability without the highlighted cells.", "higher"
+        "Comprehensiveness",
+        "Mean drop of the predicted probability without the best 1 to 50 % of the cells.",
+        "higher",
     ),
     "sufficiency": _number(
-        "Sufficiency", "Drop of the predicted probability with the highlighted cells alone.", "lower"
+        "Sufficiency",
+        "Mean drop of the predicted probability with the best 1 to 50 % of the cells alone.",
+        "lower",
     ),
 }
 
@@ -95,10 +101,12 @@ _REGRESSION = {
         "SE",
     ),
     "comprehensiveness": _number(
-        "Comprehensiveness", "Change of the prediction without the highlighted cells.", "higher"
+        "Comprehensiveness",
+        "Mean change of the prediction without the best 1 to 50 % of the cells.",
+        "higher",
     ),
     "sufficiency": _number(
-        "Sufficiency", "Change of the prediction with the highlighted cells alone.", "lower"
+        "Sufficiency", "Mean change of the prediction with the best 1 to 50 % of the cells alone.", "lower"
     ),
 }
 

@@ -31,6 +31,26 @@ function lineChart(options) {
   return node;
 }
 
+// Lines may be measured at different places of one axis: only where any of them is known is there anything to draw.
+function measured(x, lines) {
+  const known = x.map((_, i) => i).filter((i) => lines.some((line) => finite(line.values[i])));
+  return { x: known.map((i) => x[i]), lines: lines.map((line) => ({ ...line, values: known.map((i) => line.values[i]) })) };
+}
+
+const isWide = (areas) => areas.length > 2 && areas[0] > 0 && areas[areas.length - 1] / areas[0] > 25;
+
+// options: label, areas, lines, kind of the values, height, marks
+function areaChart(options) {
+  const { x, lines } = measured(options.areas, options.lines);
+  if (!x.length) return null;
+  const log = isWide(x), share = options.kind === "share";
+  return lineChart({
+    label: options.label, x, lines, log, height: options.height, marks: (options.marks || []).filter((mark) => mark.x >= x[0] && mark.x <= x[x.length - 1]),
+    xFormat: tickPercent, xName: (v) => percent(v) + " of the cells", xTitle: "share of cells in the mask" + (log ? " (log scale)" : ""),
+    yFormat: (v) => show(v, options.kind), yTick: share ? tickPercent : tickNumber, yRange: share ? [0, 1] : null,
+  });
+}
+
 function chartWords(options) {
   const ends = options.lines.map((line) => {
     const known = options.x.map((_, i) => i).filter((i) => finite(line.values[i]));

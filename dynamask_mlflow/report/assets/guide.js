@@ -23,18 +23,16 @@ function comparedCurves() {
     const owners = withCurves.filter((m) => m.curves.lines.some((l) => l.name === name && l.values));
     if (!owners.length) return null;
     const first = owners[0].curves, spoken = first.lines.find((l) => l.name === name);
-    const lines = owners.filter((m) => m.curves.areas.length === first.areas.length).slice(0, 6)
+    const lines = owners.filter((m) => String(m.curves.areas) === String(first.areas)).slice(0, 6)
       .map((m, i) => ({ name: m.method, values: m.curves.lines.find((l) => l.name === name).values, look: i ? "other-" + i : "main" }));
     if (spoken.random) lines.push({ name: "random cells", values: spoken.random, look: "chance" });
-    const log = first.areas[0] > 0 && first.areas[first.areas.length - 1] / first.areas[0] > 25;
-    return card(titled(spoken), spoken.help, lineChart({ label: spoken.label + " of all methods", x: first.areas, lines, log, xFormat: tickPercent, xName: (v) => percent(v) + " of the cells",
-      yFormat: (v) => show(v, spoken.kind), yTick: spoken.kind === "share" ? tickPercent : tickNumber, xTitle: "share of cells in the mask" }), chartKey(lines));
+    return card(titled(spoken), spoken.help, areaChart({ label: spoken.label + " of all methods", areas: first.areas, lines, kind: spoken.kind }), chartKey(lines));
   });
 }
 
 const READING = [
   ["A mask", "gives every measurement, at every " + D.unit + ", a number from 0 to 1: how much the model needs it for this one prediction. It explains the model, not the patient: a dark cell says what the model used, not what caused the outcome."],
-  ["Highlighted cells", "are those with a mask of at least 0.5. “Without” means that they were replaced by their own average over time, which hides when and how far they moved."],
+  ["Highlighted cells", "are the best cells of a mask, as many as its area says. “Without” means that they were replaced by their own average over time, which hides when and how far they moved."],
   ["Random cells", "are as many cells drawn by chance. An explanation is worth reading only if removing its cells changes more than removing random ones."],
   ["Shares", "of importance add up to 100 % over the channels, and again over the " + D.unit + "s."],
 ];

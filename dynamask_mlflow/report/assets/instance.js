@@ -5,14 +5,16 @@ const FIRST_SERIES = 6;
 
 function totals(n) {
   const byChannel = new Array(C).fill(0), byTime = new Array(T).fill(0);
-  let [sum, count] = [0, 0];
+  let [sum, strong] = [0, 0];
   for (let t = 0; t < T; t++) for (let c = 0; c < C; c++) {
     const m = maskAt(n, t, c);
     byChannel[c] += m; byTime[t] += m; sum += m;
-    if (m >= SALIENT) count++;
+    if (m >= SALIENT) strong++;
   }
+  const own = metric("area"); // what was removed is the best of the cells, as many as the area says
+  const extent = own && finite(own.values[n]) ? percent(own.values[n]) + " of the cells" : plural(strong, "cell");
   const share = (list) => list.map((v) => (sum > 0 ? v / sum : 0));
-  return { byChannel: share(byChannel), byTime: share(byTime), count };
+  return { byChannel: share(byChannel), byTime: share(byTime), extent };
 }
 
 function spoken(output, n) {
@@ -25,11 +27,11 @@ function spoken(output, n) {
 const className = (i) => (D.classes && D.classes[i] !== undefined ? D.classes[i] : "class " + i);
 const riskName = () => "probability of " + className(1);
 
-function sentence(n, count) {
+function sentence(n, extent) {
   const [before, after, target] = [D.before, D.after, D.target].map((output) => spoken(output, n));
   const parts = [];
   if (before) parts.push("Predicted " + before + (target ? "; actually " + target : "") + ".");
-  if (after) parts.push("With the highlighted " + plural(count, "cell") + " averaged out over time: " + after + ".");
+  if (after) parts.push("With the highlighted " + extent + " averaged out over time: " + after + ".");
   return parts.join(" ");
 }
 
@@ -85,12 +87,10 @@ function stepChart(n) {
 
 function errorChart(n) {
   if (!D.errors || !D.curves) return null;
-  const areas = D.curves.areas, own = metric("area");
-  const log = areas.length > 2 && areas[0] > 0 && areas[areas.length - 1] / areas[0] > 25;
-  const marks = own && own.values[n] >= areas[0] ? [{ x: own.values[n], text: "chosen: " + percent(own.values[n]) }] : [];
-  return card("How many cells are needed", "What is still lost when only the best cells are kept, from 1 (everything) to 0 (nothing).",
-    lineChart({ label: "Error against area of this instance", x: areas, lines: [{ name: "error", values: D.errors[n], look: "main" }], log, marks, height: 160,
-      xFormat: tickPercent, xName: (v) => percent(v) + " of the cells", yFormat: number, xTitle: "share of cells kept" + (log ? " (log scale)" : "") }));
+  const own = metric("area");
+  const marks = own && finite(own.values[n]) ? [{ x: own.values[n], text: "chosen: " + percent(own.values[n]) }] : [];
+  const chart = areaChart({ label: "Error against area of this instance", areas: D.curves.areas, lines: [{ name: "error", values: D.errors[n], look: "main" }], kind: "number", marks, height: 160 });
+  return chart ? card("How many cells are needed", "How far the mask is from its goal at each area: 1 is where it starts, 0 is perfect.", chart) : null;
 }
 
 function describeCell(n) {
@@ -146,7 +146,7 @@ function instanceView(n, view, steps) {
         correct && correct.values[n] !== null ? h("span", { class: "badge " + (correct.values[n] ? "good" : "bad"), text: correct.values[n] ? "prediction correct" : "prediction wrong" }) : null,
         flipped ? h("span", { class: "badge " + (flipped.values[n] ? "strong" : ""), text: flipped.values[n] ? "flips without the mask" : "does not flip" }) : null),
       h("div", { class: "steps" }, h("button", { type: "button", class: "narrow", text: "↑ List", onclick: steps.list }), h("button", { type: "button", text: "← Previous", onclick: () => steps.by(-1) }), h("button", { type: "button", text: "Next →", onclick: () => steps.by(1) }))),
-    D.before ? h("section", { class: "card", "aria-label": "Prediction" }, h("p", { class: "sentence", text: sentence(n, sums.count) }), dumbbell(n), classBars(n), stepChart(n)) : null,
+    D.before ? h("section", { class: "card", "aria-label": "Prediction" }, h("p", { class: "sentence", text: sentence(n, sums.extent) }), dumbbell(n), classBars(n), stepChart(n)) : null,
     maskCard(n, sums, view), hasInputs() ? seriesCard(n, sums) : null, errorChart(n), numbersOf(n),
   ].flat().filter(Boolean);
 }

@@ -1,6 +1,6 @@
 // The first page: what the model looks at, and whether that is better than chance.
 
-const TILES = ["area", "ce", "acc", "comprehensiveness", "sufficiency", "entropy", "information_normalized", "information"];
+const TILES = ["area", "ce", "squared_error", "acc", "comprehensiveness", "sufficiency", "entropy", "information_normalized", "information"];
 const MANY_CHANNELS = 40;
 
 const entry = (name) => D.summary.find((e) => e.name === name);
@@ -80,26 +80,14 @@ function profileCard(go) {
     place, more);
 }
 
-const CURVES = {
-  error: "How much of the prediction is still lost when the model sees only the highlighted cells. It should fall fast.",
-};
-
 function curveCards() {
-  if (!D.curves || !D.curves.lines.length || !D.curves.areas.length) return [];
-  const { areas, lines } = D.curves;
-  const log = areas.length > 2 && areas[0] > 0 && areas[areas.length - 1] / areas[0] > 25;
-  return lines.map((curve) => {
-    const drawn = [{ name: D.method, values: curve.values, look: "main" }, { name: "random cells", values: curve.random, look: "chance" }]
+  if (!D.curves) return [];
+  return D.curves.lines.map((curve) => {
+    const lines = [{ name: D.method, values: curve.values, look: "main" }, { name: "random cells", values: curve.random, look: "chance" }]
       .filter((line) => line.values && line.values.some(finite));
-    if (!drawn.length) return null;
-    return card(titled(curve), CURVES[curve.name] || curve.help,
-      lineChart({
-        label: curve.label + " against the share of cells", x: areas, lines: drawn, log, xFormat: tickPercent,
-        yFormat: (v) => show(v, curve.kind), yTick: curve.kind === "share" ? tickPercent : tickNumber,
-        xName: (v) => percent(v) + " of the cells", xTitle: "share of cells in the mask" + (log ? " (log scale)" : ""),
-        yRange: curve.kind === "share" ? [0, 1] : null,
-      }), chartKey(drawn));
-  }).filter(Boolean);
+    const chart = lines.length ? areaChart({ label: curve.label + " against the share of cells", areas: D.curves.areas, lines, kind: curve.kind }) : null;
+    return chart ? card(titled(curve), curve.help, chart, chartKey(lines)) : null;
+  });
 }
 
 function overview(go) {

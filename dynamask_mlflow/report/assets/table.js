@@ -22,7 +22,7 @@ function columns() {
   if (D.before) list.push(outputColumn("before", "Prediction", "What the model predicts from everything.", D.before));
   if (D.after) list.push(outputColumn("after", "Without", "What it predicts once the highlighted cells are averaged out.", D.after));
   if (D.target) list.push(outputColumn("target", "Actual", "What really happened.", D.target));
-  const rank = ["flipped", "leading", "area", "ce", "entropy", "information", "correct"];
+  const rank = ["flipped", "leading", "area", "ce", "squared_error", "entropy", "information", "correct"];
   const rest = [{ key: "leading", label: "Led by", help: "The channel with the greatest share of the mask.", width: 82,
     sort: (n) => D.channels[D.leading[n]], cell: (n) => [h("span", { class: "word", text: D.channels[D.leading[n]] || "–" })] }];
   for (const m of D.metrics) {
