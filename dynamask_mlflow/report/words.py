@@ -130,7 +130,8 @@ def word(name: str, task: str, own: Mapping[str, str] | None = None) -> Word:
 
 
 def percent(share: float) -> str:
-    return f"{100 * share:.0f} %" if share >= 0.095 or share == 0 else f"{100 * share:.1f} %"
+    digits = 0 if share >= 0.095 or share == 0 else 1
+    return f"{100 * share:.{digits}f}\N{NO-BREAK SPACE}%"
 
 
 def join(names: list[str]) -> str:

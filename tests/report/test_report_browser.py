@@ -121,7 +121,7 @@ def test_the_reader_can_choose_an_area(watch: Any) -> None:
     page.click("#tab-instances")
     page.get_by_text("Choose an area").click()
     page.locator(".slider input").fill("50")
-    assert page.locator(".slider output").inner_text() == "25 % of the cells"
+    assert page.locator(".slider output").inner_text() == "25\N{NO-BREAK SPACE}% of the cells"
 
 
 def test_a_click_on_the_overview_lists_the_instances_that_the_channel_leads(watch: Any) -> None:

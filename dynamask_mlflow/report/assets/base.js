@@ -63,12 +63,12 @@ function percent(v) {
   if (!finite(v)) return "–";
   const p = 100 * v;
   const digits = p === 0 || p >= 9.95 ? 0 : p >= 0.95 ? 1 : 2;
-  return p.toFixed(digits) + " %";
+  return p.toFixed(digits) + "\u00a0%"; // never parted from its number
 }
 
 // Ticks need no trailing zeros.
 const tickNumber = (v) => (Math.abs(v) >= 1000 || v === 0 ? number(v) : String(+v.toPrecision(6)).replace("-", "−"));
-const tickPercent = (v) => String(+(100 * v).toPrecision(3)) + " %";
+const tickPercent = (v) => String(+(100 * v).toPrecision(3)) + "\u00a0%";
 
 // One number of digits for a column, so that its values can be compared at a glance.
 function columnFormat(values, kind) {
