@@ -13,28 +13,22 @@ from dynamask_mlflow.report.encode import script_json
 from dynamask_mlflow.report.payload import build_payload
 
 _SCRIPTS = (
-    "base",
-    "marks",
-    "heatmap",
-    "charts",
-    "overview",
-    "table",
-    "series",
-    "instance",
-    "drift",
-    "guide",
-    "main",
+    *("base", "marks", "heatmap", "lines", "histogram", "overview", "columns", "table"),
+    *("series", "prediction", "instance", "drift", "guide", "main"),
 )
+_STYLES = ("base", "figures", "parts")
 
 
 @lru_cache(maxsize=1)
 def _assets() -> tuple[str, str, str]:
     """Template, style and script. The scripts share one function scope, so the page has no global names."""
     folder = files("dynamask_mlflow.report") / "assets"
-    parts = [(folder / f"{name}.js").read_text(encoding="utf-8") for name in _SCRIPTS]
-    script = '(() => {\n"use strict";\n' + "\n".join(parts) + "\n})();"
-    template, style = ((folder / name).read_text(encoding="utf-8") for name in ("page.html", "style.css"))
-    return template, style, script
+    scripts, styles = (
+        "\n".join((folder / f"{name}.{kind}").read_text(encoding="utf-8") for name in names)
+        for kind, names in (("js", _SCRIPTS), ("css", _STYLES))
+    )
+    template = (folder / "page.html").read_text(encoding="utf-8")
+    return template, styles, f'(() => {{\n"use strict";\n{scripts}\n}})();'
 
 
 def _digest(text: str) -> str:

@@ -67,7 +67,8 @@ function percent(v) {
 }
 
 // Ticks need no trailing zeros.
-const tickNumber = (v) => (Math.abs(v) >= 1000 || v === 0 ? number(v) : String(+v.toPrecision(6)).replace("-", "−"));
+const tickNumber = (v) =>
+  Math.abs(v) >= 1000 || v === 0 ? number(v) : String(+v.toPrecision(6)).replace("-", "−");
 const tickPercent = (v) => String(+(100 * v).toPrecision(3)) + "\u00a0%";
 
 // One number of digits for a column, so that its values can be compared at a glance.
@@ -78,7 +79,8 @@ function columnFormat(values, kind) {
   return (v) => (kind === "number" && finite(v) ? v.toFixed(digits).replace("-", "−") : show(v, kind));
 }
 
-const show = (v, kind) => (kind === "flag" ? (v === null ? "–" : v ? "yes" : "no") : kind === "share" ? percent(v) : number(v));
+const show = (v, kind) =>
+  kind === "flag" ? (v === null ? "–" : v ? "yes" : "no") : kind === "share" ? percent(v) : number(v);
 const plural = (count, noun) => count.toLocaleString("en-US") + " " + noun + (count === 1 ? "" : "s");
 const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 const atTime = (t) => D.unit + " " + D.times[t];
@@ -106,14 +108,19 @@ let serial = 0;
 const fresh = (stem) => stem + "-" + ++serial;
 
 const live = document.getElementById("live");
-const say = (text) => { live.textContent = text; };
+const say = (text) => {
+  live.textContent = text;
+};
 
 // ---- the one tooltip ----
 
 const tip = document.getElementById("tip");
 
 function showTip(title, lines, x, y) {
-  tip.replaceChildren(h("strong", { text: title }), ...lines.filter(Boolean).map((line) => h("span", { text: line })));
+  tip.replaceChildren(
+    h("strong", { text: title }),
+    ...lines.filter(Boolean).map((line) => h("span", { text: line })),
+  );
   tip.hidden = false;
   const box = tip.getBoundingClientRect();
   const [width, height] = [document.documentElement.clientWidth, window.innerHeight];
@@ -124,7 +131,9 @@ function showTip(title, lines, x, y) {
   tip.style.top = top + "px";
 }
 
-function hideTip() { tip.hidden = true; }
+function hideTip() {
+  tip.hidden = true;
+}
 
 window.addEventListener("scroll", hideTip, true);
 
@@ -133,7 +142,10 @@ window.addEventListener("scroll", hideTip, true);
 const figures = new Set();
 const sizes = new ResizeObserver((entries) => {
   for (const { target } of entries) {
-    if (!target.isConnected) { forget(target); continue; }
+    if (!target.isConnected) {
+      forget(target);
+      continue;
+    }
     const width = Math.floor(target.clientWidth);
     if (width > 0 && target.drawnWidth !== width) {
       target.drawnWidth = width;
@@ -158,11 +170,15 @@ function figure(attributes, redraw) {
 
 function redraw(node) {
   const width = Math.floor(node.clientWidth);
-  if (width > 0) { node.drawnWidth = width; node.redraw(width); }
+  if (width > 0) {
+    node.drawnWidth = width;
+    node.redraw(width);
+  }
 }
 
 function redrawAll() {
   for (const node of figures) {
-    if (node.isConnected) redraw(node); else forget(node);
+    if (node.isConnected) redraw(node);
+    else forget(node);
   }
 }

@@ -8,20 +8,53 @@ const VERDICTS = {
 
 // Channels as two points on one line, the greatest change first.
 function channelMoves() {
-  const { byChannel: [before, after], labels, movedChannels } = D.drift;
-  const order = before.map((_, i) => i).sort((a, b) => Math.abs(after[b] - before[b]) - Math.abs(after[a] - before[a]));
+  const {
+    byChannel: [before, after],
+    labels,
+    movedChannels,
+  } = D.drift;
+  const order = before
+    .map((_, i) => i)
+    .sort((a, b) => Math.abs(after[b] - before[b]) - Math.abs(after[a] - before[a]));
   const roof = most([...before, ...after], 1e-9);
   const state = { all: C <= 16 };
   const place = h("div", {});
-  const draw = () => place.replaceChildren(h("div", { class: "moves", role: "list" },
-    (state.all ? order : order.slice(0, 12)).map((c) => moveRow(c, before[c], after[c], roof, movedChannels.includes(c), labels))));
+  const draw = () =>
+    place.replaceChildren(
+      h(
+        "div",
+        { class: "moves", role: "list" },
+        (state.all ? order : order.slice(0, 12)).map((c) =>
+          moveRow(c, before[c], after[c], roof, movedChannels.includes(c), labels),
+        ),
+      ),
+    );
   draw();
-  const more = C > 16 ? h("button", { type: "button", class: "plain", text: "Show all " + C + " channels", onclick: (event) => {
-    state.all = !state.all;
-    event.target.textContent = state.all ? "Show the greatest changes" : "Show all " + C + " channels";
-    draw();
-  } }) : null;
-  return card("Importance by channel", "Share of the mask: hollow in " + labels[0] + ", full in " + labels[1] + ". Marked channels changed beyond chance.", place, more);
+  const more =
+    C > 16
+      ? h("button", {
+          type: "button",
+          class: "plain",
+          text: "Show all " + C + " channels",
+          onclick: (event) => {
+            state.all = !state.all;
+            event.target.textContent = state.all
+              ? "Show the greatest changes"
+              : "Show all " + C + " channels";
+            draw();
+          },
+        })
+      : null;
+  return card(
+    "Importance by channel",
+    "Share of the mask: hollow in " +
+      labels[0] +
+      ", full in " +
+      labels[1] +
+      ". Marked channels changed beyond chance.",
+    place,
+    more,
+  );
 }
 
 // Percentage points; what rounds to nothing has no sign.
@@ -32,28 +65,86 @@ function points(change) {
 
 function moveRow(c, a, b, roof, moved, labels) {
   const change = b - a;
-  const words = D.channels[c] + ": " + labels[0] + " " + percent(a) + ", " + labels[1] + " " + percent(b) + (moved ? ", beyond chance" : "");
+  const words =
+    D.channels[c] +
+    ": " +
+    labels[0] +
+    " " +
+    percent(a) +
+    ", " +
+    labels[1] +
+    " " +
+    percent(b) +
+    (moved ? ", beyond chance" : "");
   const track = figure({ class: "track" }, (node, width) => {
     const x = scaleOf(0, roof, 8, width - 8, false);
-    node.replaceChildren(svg("svg", { width, height: 22, "aria-hidden": "true" },
-      svg("line", { class: "rail", x1: 8, x2: width - 8, y1: 11, y2: 11 }),
-      svg("line", { class: "travel" + (moved ? " moved" : ""), x1: x(a), x2: x(b), y1: 11, y2: 11 }),
-      svg("circle", { class: "dot hollow", cx: x(a), cy: 11, r: 5 }),
-      svg("circle", { class: "dot full" + (moved ? " moved" : ""), cx: x(b), cy: 11, r: 5 })));
+    node.replaceChildren(
+      svg(
+        "svg",
+        { width, height: 22, "aria-hidden": "true" },
+        svg("line", { class: "rail", x1: 8, x2: width - 8, y1: 11, y2: 11 }),
+        svg("line", { class: "travel" + (moved ? " moved" : ""), x1: x(a), x2: x(b), y1: 11, y2: 11 }),
+        svg("circle", { class: "dot hollow", cx: x(a), cy: 11, r: 5 }),
+        svg("circle", { class: "dot full" + (moved ? " moved" : ""), cx: x(b), cy: 11, r: 5 }),
+      ),
+    );
   });
-  return h("div", { class: "move" + (moved ? " moved" : ""), role: "listitem", "aria-label": words,
-    onpointermove: (e) => showTip(D.channels[c], [labels[0] + ": " + percent(a), labels[1] + ": " + percent(b)], e.clientX, e.clientY), onpointerleave: hideTip },
-    h("span", { class: "word", text: D.channels[c] }), track,
-    h("span", { class: "change", text: points(change) }));
+  return h(
+    "div",
+    {
+      class: "move" + (moved ? " moved" : ""),
+      role: "listitem",
+      "aria-label": words,
+      onpointermove: (e) =>
+        showTip(
+          D.channels[c],
+          [labels[0] + ": " + percent(a), labels[1] + ": " + percent(b)],
+          e.clientX,
+          e.clientY,
+        ),
+      onpointerleave: hideTip,
+    },
+    h("span", { class: "word", text: D.channels[c] }),
+    track,
+    h("span", { class: "change", text: points(change) }),
+  );
 }
 
 function timeMoves() {
-  const { byTime: [before, after], labels, movedTimes } = D.drift;
-  const lines = [{ name: labels[1], values: after, look: "main" }, { name: labels[0], values: before, look: "chance" }];
-  const moved = movedTimes.length ? " Beyond chance: " + D.unit + "s " + ranges(movedTimes).map(([a, b]) => D.times[a] + (a === b ? "" : " to " + D.times[b])).join(", ") + "." : "";
-  return card("Importance by " + D.unit, "Share of the mask at each " + D.unit + "." + moved,
-    lineChart({ label: "Importance by " + D.unit, x: D.times.map((_, t) => t), lines, xFormat: (t) => D.times[t], xName: (t) => capital(atTime(t)),
-      yFormat: percent, yTick: tickPercent, xTitle: D.unit, shades: ranges(movedTimes) }), chartKey(lines));
+  const {
+    byTime: [before, after],
+    labels,
+    movedTimes,
+  } = D.drift;
+  const lines = [
+    { name: labels[1], values: after, look: "main" },
+    { name: labels[0], values: before, look: "chance" },
+  ];
+  const moved = movedTimes.length
+    ? " Beyond chance: " +
+      D.unit +
+      "s " +
+      ranges(movedTimes)
+        .map(([a, b]) => D.times[a] + (a === b ? "" : " to " + D.times[b]))
+        .join(", ") +
+      "."
+    : "";
+  return card(
+    "Importance by " + D.unit,
+    "Share of the mask at each " + D.unit + "." + moved,
+    lineChart({
+      label: "Importance by " + D.unit,
+      x: D.times.map((_, t) => t),
+      lines,
+      xFormat: (t) => D.times[t],
+      xName: (t) => capital(atTime(t)),
+      yFormat: percent,
+      yTick: tickPercent,
+      xTitle: D.unit,
+      shades: ranges(movedTimes),
+    }),
+    chartKey(lines),
+  );
 }
 
 // Neighbouring positions as [first, last].
@@ -61,7 +152,8 @@ function ranges(positions) {
   const result = [];
   for (const p of [...positions].sort((a, b) => a - b)) {
     const last = result[result.length - 1];
-    if (last && p === last[1] + 1) last[1] = p; else result.push([p, p]);
+    if (last && p === last[1] + 1) last[1] = p;
+    else result.push([p, p]);
   }
   return result;
 }
@@ -70,42 +162,122 @@ function driftMaps() {
   if (!D.drift.maps) return null;
   const roof = most(D.drift.maps.flat(2), 0) || 1;
   const [before, after] = D.drift.byChannel;
-  const rows = channelOrder(before.map((v, i) => v + after[i]), "importance").slice(0, 16);
-  const one = (map, label, i) => h("div", {}, h("h3", { text: label }), ...heatMap({
-    label: "Mean masks, " + label, rows, top: D.drift.byTime[i],
-    value: (t, c) => map[t][c] / roof,
-    describe: (t, c) => [D.channels[c] + ", " + atTime(t), label + ": mean mask " + number(map[t][c]), "other window: " + number(D.drift.maps[1 - i][t][c])],
-    hint: "Point at a cell to compare both windows.",
-  }));
-  return card("Side by side", "Mean masks of both windows, on one colour scale" + (C > 16 ? ", for the 16 most important channels." : "."),
-    h("div", { class: "pair" }, D.drift.maps.map((map, i) => one(map, D.drift.labels[i], i))), legend("0", number(roof)));
+  const rows = channelOrder(
+    before.map((v, i) => v + after[i]),
+    "importance",
+  ).slice(0, 16);
+  const one = (map, label, i) =>
+    h(
+      "div",
+      {},
+      h("h3", { text: label }),
+      ...heatMap({
+        label: "Mean masks, " + label,
+        rows,
+        top: D.drift.byTime[i],
+        value: (t, c) => map[t][c] / roof,
+        describe: (t, c) => [
+          D.channels[c] + ", " + atTime(t),
+          label + ": mean mask " + number(map[t][c]),
+          "other window: " + number(D.drift.maps[1 - i][t][c]),
+        ],
+        hint: "Point at a cell to compare both windows.",
+      }),
+    );
+  return card(
+    "Side by side",
+    "Mean masks of both windows, on one colour scale" +
+      (C > 16 ? ", for the 16 most important channels." : "."),
+    h(
+      "div",
+      { class: "pair" },
+      D.drift.maps.map((map, i) => one(map, D.drift.labels[i], i)),
+    ),
+    legend("0", number(roof)),
+  );
 }
 
 function historyCard() {
   const { labels, verdicts, lines } = D.drift.history;
   if (labels.length < 2) return null;
-  const charts = Object.entries(lines).map(([name, values]) => h("div", {}, h("h3", { text: name }),
-    lineChart({ label: name + " over all audits", x: labels.map((_, i) => i), height: 170, dots: true, tight: true,
-      lines: [{ name, values, look: "main", dotLooks: verdicts.filter((_, i) => finite(values[i])) }],
-      bands: name in D.drift.thresholds ? [{ y: D.drift.thresholds[name], text: "alarm level" }] : [],
-      xFormat: (i) => labels[i], xName: (i) => labels[i] + ": " + (VERDICTS[verdicts[i]] || [verdicts[i]])[0].toLowerCase(), yFormat: number })));
-  return card("All audits so far", "Each point is one audit: full circles found no drift, diamonds found drift, hollow ones were inconclusive.",
-    h("div", { class: "pair" }, charts));
+  const charts = Object.entries(lines).map(([name, values]) =>
+    h(
+      "div",
+      {},
+      h("h3", { text: name }),
+      lineChart({
+        label: name + " over all audits",
+        x: labels.map((_, i) => i),
+        height: 170,
+        dots: true,
+        tight: true,
+        lines: [{ name, values, look: "main", dotLooks: verdicts.filter((_, i) => finite(values[i])) }],
+        bands: name in D.drift.thresholds ? [{ y: D.drift.thresholds[name], text: "alarm level" }] : [],
+        xFormat: (i) => labels[i],
+        xName: (i) => labels[i] + ": " + (VERDICTS[verdicts[i]] || [verdicts[i]])[0].toLowerCase(),
+        yFormat: number,
+      }),
+    ),
+  );
+  return card(
+    "All audits so far",
+    "Each point is one audit: full circles found no drift, diamonds found drift, hollow ones were inconclusive.",
+    h("div", { class: "pair" }, charts),
+  );
 }
 
 function rowsTable(title, note, rows, format) {
   const entries = Object.entries(rows);
-  return entries.length ? card(title, note, h("table", { class: "plainrows" }, h("tbody", {}, entries.map(([name, value]) =>
-    h("tr", {}, h("th", { scope: "row", text: name }), h("td", { text: typeof value === "number" ? format(value) : String(value) })))))) : null;
+  return entries.length
+    ? card(
+        title,
+        note,
+        h(
+          "table",
+          { class: "plainrows" },
+          h(
+            "tbody",
+            {},
+            entries.map(([name, value]) =>
+              h(
+                "tr",
+                {},
+                h("th", { scope: "row", text: name }),
+                h("td", { text: typeof value === "number" ? format(value) : String(value) }),
+              ),
+            ),
+          ),
+        ),
+      )
+    : null;
 }
 
 function drift() {
   const [name, plain] = VERDICTS[D.drift.verdict];
-  return h("div", { class: "stack" },
-    h("div", { class: "verdict " + D.drift.verdict, role: "status" },
-      h("p", { class: "figure", text: name }), h("p", { text: plain }),
-      D.drift.reasons.length ? h("ul", {}, D.drift.reasons.map((text) => h("li", { text }))) : null),
-    h("div", { class: "pair roomy" }, channelMoves(), timeMoves()), driftMaps(), historyCard(),
-    h("div", { class: "pair" }, rowsTable("What was measured", "Numbers behind the verdict.", D.drift.tests, number),
-      rowsTable("Why it moved", "How much of the change each cause explains.", D.drift.causes, percent)));
+  return h(
+    "div",
+    { class: "stack" },
+    h(
+      "div",
+      { class: "verdict " + D.drift.verdict, role: "status" },
+      h("p", { class: "figure", text: name }),
+      h("p", { text: plain }),
+      D.drift.reasons.length
+        ? h(
+            "ul",
+            {},
+            D.drift.reasons.map((text) => h("li", { text })),
+          )
+        : null,
+    ),
+    h("div", { class: "pair roomy" }, channelMoves(), timeMoves()),
+    driftMaps(),
+    historyCard(),
+    h(
+      "div",
+      { class: "pair" },
+      rowsTable("What was measured", "Numbers behind the verdict.", D.drift.tests, number),
+      rowsTable("Why it moved", "How much of the change each cause explains.", D.drift.causes, percent),
+    ),
+  );
 }

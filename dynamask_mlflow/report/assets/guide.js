@@ -1,19 +1,82 @@
 // Methods side by side, and how to read the page.
 
 function comparison() {
-  const names = [...new Set(D.comparison.flatMap((m) => Object.keys(m.metrics)))].filter((name) => !name.endsWith("/random"));
-  const wordOf = (name) => D.comparison.map((m) => m.words[name] || m.words["dynamask/" + name]).find(Boolean) || { label: name, kind: "number", help: "", better: "" };
+  const names = [...new Set(D.comparison.flatMap((m) => Object.keys(m.metrics)))].filter(
+    (name) => !name.endsWith("/random"),
+  );
+  const wordOf = (name) =>
+    D.comparison.map((m) => m.words[name] || m.words["dynamask/" + name]).find(Boolean) || {
+      label: name,
+      kind: "number",
+      help: "",
+      better: "",
+    };
   const best = (name) => {
-    const values = D.comparison.map((m) => m.metrics[name]).filter(finite), better = wordOf(name).better;
+    const values = D.comparison.map((m) => m.metrics[name]).filter(finite),
+      better = wordOf(name).better;
     return better && values.length > 1 ? (better === "higher" ? most(values) : least(values)) : NaN;
   };
-  const formats = Object.fromEntries(names.map((name) => [name, columnFormat(D.comparison.map((m) => m.metrics[name]), wordOf(name).kind)]));
+  const formats = Object.fromEntries(
+    names.map((name) => [
+      name,
+      columnFormat(
+        D.comparison.map((m) => m.metrics[name]),
+        wordOf(name).kind,
+      ),
+    ]),
+  );
   const arrow = { higher: " ↑", lower: " ↓", "": "" };
-  const table = h("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Methods and their numbers" }, h("table", { class: "matrix" },
-    h("thead", {}, h("tr", {}, h("th", { scope: "col", text: "Method" }), names.map((name) => h("th", { scope: "col", title: wordOf(name).help, text: (wordOf(name).symbol || wordOf(name).label) + arrow[wordOf(name).better || ""] })))),
-    h("tbody", {}, D.comparison.map((m) => h("tr", {}, h("th", { scope: "row", text: m.method }), names.map((name) =>
-      h("td", { class: finite(m.metrics[name]) && m.metrics[name] === best(name) ? "best" : "", text: formats[name](m.metrics[name]) })))))));
-  return h("div", { class: "stack" }, card("Methods side by side", "An arrow says which way is better; the best value of each column is set in bold.", table), h("div", { class: "pair" }, comparedCurves()));
+  const table = h(
+    "div",
+    { class: "wide", tabindex: "0", role: "region", "aria-label": "Methods and their numbers" },
+    h(
+      "table",
+      { class: "matrix" },
+      h(
+        "thead",
+        {},
+        h(
+          "tr",
+          {},
+          h("th", { scope: "col", text: "Method" }),
+          names.map((name) =>
+            h("th", {
+              scope: "col",
+              title: wordOf(name).help,
+              text: (wordOf(name).symbol || wordOf(name).label) + arrow[wordOf(name).better || ""],
+            }),
+          ),
+        ),
+      ),
+      h(
+        "tbody",
+        {},
+        D.comparison.map((m) =>
+          h(
+            "tr",
+            {},
+            h("th", { scope: "row", text: m.method }),
+            names.map((name) =>
+              h("td", {
+                class: finite(m.metrics[name]) && m.metrics[name] === best(name) ? "best" : "",
+                text: formats[name](m.metrics[name]),
+              }),
+            ),
+          ),
+        ),
+      ),
+    ),
+  );
+  return h(
+    "div",
+    { class: "stack" },
+    card(
+      "Methods side by side",
+      "An arrow says which way is better; the best value of each column is set in bold.",
+      table,
+    ),
+    h("div", { class: "pair" }, comparedCurves()),
+  );
 }
 
 function comparedCurves() {
@@ -22,31 +85,125 @@ function comparedCurves() {
   return names.map((name) => {
     const owners = withCurves.filter((m) => m.curves.lines.some((l) => l.name === name && l.values));
     if (!owners.length) return null;
-    const first = owners[0].curves, spoken = first.lines.find((l) => l.name === name);
-    const lines = owners.filter((m) => String(m.curves.areas) === String(first.areas)).slice(0, 6)
-      .map((m, i) => ({ name: m.method, values: m.curves.lines.find((l) => l.name === name).values, look: i ? "other-" + i : "main" }));
+    const first = owners[0].curves,
+      spoken = first.lines.find((l) => l.name === name);
+    const lines = owners
+      .filter((m) => String(m.curves.areas) === String(first.areas))
+      .slice(0, 6)
+      .map((m, i) => ({
+        name: m.method,
+        values: m.curves.lines.find((l) => l.name === name).values,
+        look: i ? "other-" + i : "main",
+      }));
     if (spoken.random) lines.push({ name: "random cells", values: spoken.random, look: "chance" });
-    return card(titled(spoken), spoken.help, areaChart({ label: spoken.label + " of all methods", areas: first.areas, lines, kind: spoken.kind }), chartKey(lines));
+    return card(
+      titled(spoken),
+      spoken.help,
+      areaChart({ label: spoken.label + " of all methods", areas: first.areas, lines, kind: spoken.kind }),
+      chartKey(lines),
+    );
   });
 }
 
 const READING = [
-  ["A mask", "gives every measurement, at every " + D.unit + ", a number from 0 to 1: how much the model needs it for this one prediction. It explains the model, not the patient: a dark cell says what the model used, not what caused the outcome."],
-  ["Highlighted cells", "are the best cells of a mask, as many as its area says. “Without” means that they were replaced by their own average over time, which hides when and how far they moved."],
-  ["Random cells", "are as many cells drawn by chance. An explanation is worth reading only if removing its cells changes more than removing random ones."],
+  [
+    "A mask",
+    "gives every measurement, at every " +
+      D.unit +
+      ", a number from 0 to 1: how much the model needs it for this one prediction. It explains the model, not the patient: a dark cell says what the model used, not what caused the outcome.",
+  ],
+  [
+    "Highlighted cells",
+    "are the best cells of a mask, as many as its area says. “Without” means that they were replaced by their own average over time, which hides when and how far they moved.",
+  ],
+  [
+    "Random cells",
+    "are as many cells drawn by chance. An explanation is worth reading only if removing its cells changes more than removing random ones.",
+  ],
   ["Shares", "of importance add up to 100 % over the channels, and again over the " + D.unit + "s."],
 ];
 
 function guide() {
-  const words = new Map([...D.summary, ...D.metrics, ...(D.curves ? D.curves.lines : [])].filter((e) => e.help).map((e) => [e.label, e]));
+  const words = new Map(
+    [...D.summary, ...D.metrics, ...(D.curves ? D.curves.lines : [])]
+      .filter((e) => e.help)
+      .map((e) => [e.label, e]),
+  );
   const arrow = { higher: "Higher is better.", lower: "Lower is better.", "": "" };
   const means = new Map(D.summary.map((e) => [e.label, e]));
-  const settings = { model: D.model, made: D.created, task: D.task, method: D.method, instances: N, channels: C, [D.unit + "s"]: T, ...D.settings };
-  return h("div", { class: "stack" }, h("div", { class: "pair roomy" },
-    card("How to read this page", null, h("dl", { class: "reading" }, READING.map(([term, text]) => h("div", {}, h("dt", { text: term }), h("dd", { text }))))),
-    words.size ? card("Every number, in one line", null, h("dl", { class: "reading" }, [...words.values()].map((e) => h("div", {},
-      h("dt", {}, titled(e), means.has(e.label) ? h("span", { class: "sub", text: show(means.get(e.label).value, e.kind) }) : null), h("dd", { text: [e.help, arrow[e.better || ""]].join(" ").trim() }))))) : null),
-    D.notes.length ? card("Notes", null, h("ul", {}, D.notes.map((text) => h("li", { text })))) : null,
-    h("div", { class: "pair roomy" }, rowsTable("How it was made", null, settings, number),
-    card("Keys", null, h("p", { text: "Arrow keys move over the cells of a map, along a curve, and through the list of instances; Home and End jump to the ends; Enter on the overview map lists the instances that a channel leads; Tab moves on." }))));
+  const settings = {
+    model: D.model,
+    made: D.created,
+    task: D.task,
+    method: D.method,
+    instances: N,
+    channels: C,
+    [D.unit + "s"]: T,
+    ...D.settings,
+  };
+  return h(
+    "div",
+    { class: "stack" },
+    h(
+      "div",
+      { class: "pair roomy" },
+      card(
+        "How to read this page",
+        null,
+        h(
+          "dl",
+          { class: "reading" },
+          READING.map(([term, text]) => h("div", {}, h("dt", { text: term }), h("dd", { text }))),
+        ),
+      ),
+      words.size
+        ? card(
+            "Every number, in one line",
+            null,
+            h(
+              "dl",
+              { class: "reading" },
+              [...words.values()].map((e) =>
+                h(
+                  "div",
+                  {},
+                  h(
+                    "dt",
+                    {},
+                    titled(e),
+                    means.has(e.label)
+                      ? h("span", { class: "sub", text: show(means.get(e.label).value, e.kind) })
+                      : null,
+                  ),
+                  h("dd", { text: [e.help, arrow[e.better || ""]].join(" ").trim() }),
+                ),
+              ),
+            ),
+          )
+        : null,
+    ),
+    D.notes.length
+      ? card(
+          "Notes",
+          null,
+          h(
+            "ul",
+            {},
+            D.notes.map((text) => h("li", { text })),
+          ),
+        )
+      : null,
+    h(
+      "div",
+      { class: "pair roomy" },
+      rowsTable("How it was made", null, settings, number),
+      card(
+        "Keys",
+        null,
+        h("p", {
+          text: "Arrow keys move over the cells of a map, along a curve, and through the list of instances; Home and End jump to the ends; Enter on the overview map lists the instances that a channel leads; Tab moves on.",
+        }),
+      ),
+    ),
+  );
 }

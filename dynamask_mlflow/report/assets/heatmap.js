@@ -9,7 +9,10 @@ function heatMap(options) {
   const readout = h("p", { class: "readout", "aria-live": "polite" });
   const node = figure(
     {
-      class: "heat", tabindex: "0", role: "application", "aria-roledescription": "heat map",
+      class: "heat",
+      tabindex: "0",
+      role: "application",
+      "aria-roledescription": "heat map",
       "aria-label": options.label + ". Use the arrow keys to move over the cells.",
     },
     (holder, width) => drawHeatMap(holder, width, options, state),
@@ -17,7 +20,12 @@ function heatMap(options) {
   const at = (event) => cellUnder(node, options, event);
   const point = (event) => {
     const cell = at(event);
-    if (!cell) { state.cell = null; hideTip(); drawCursor(node, options, state); return; }
+    if (!cell) {
+      state.cell = null;
+      hideTip();
+      drawCursor(node, options, state);
+      return;
+    }
     state.cell = cell;
     drawCursor(node, options, state);
     const [title, ...lines] = options.describe(...cell);
@@ -26,21 +34,45 @@ function heatMap(options) {
   };
   node.addEventListener("pointermove", point);
   node.addEventListener("pointerdown", point);
-  node.addEventListener("pointerleave", () => { state.cell = null; hideTip(); drawCursor(node, options, state); });
-  node.addEventListener("blur", () => { hideTip(); state.cell = null; drawCursor(node, options, state); });
-  if (options.onpick) node.addEventListener("click", (event) => { const cell = at(event); if (cell) options.onpick(...cell); });
+  node.addEventListener("pointerleave", () => {
+    state.cell = null;
+    hideTip();
+    drawCursor(node, options, state);
+  });
+  node.addEventListener("blur", () => {
+    hideTip();
+    state.cell = null;
+    drawCursor(node, options, state);
+  });
+  if (options.onpick)
+    node.addEventListener("click", (event) => {
+      const cell = at(event);
+      if (cell) options.onpick(...cell);
+    });
   node.addEventListener("keydown", (event) => {
     const moved = moveCell(event.key, state.cell, options.rows);
-    if (event.key === "Escape") { hideTip(); return; }
-    if (event.key === "Enter" && state.cell && options.onpick) { options.onpick(...state.cell); return; }
+    if (event.key === "Escape") {
+      hideTip();
+      return;
+    }
+    if (event.key === "Enter" && state.cell && options.onpick) {
+      options.onpick(...state.cell);
+      return;
+    }
     if (!moved || !node.geometry) return;
     event.preventDefault();
     state.cell = moved;
     drawCursor(node, options, state);
     const [title, ...lines] = options.describe(...moved);
     readout.textContent = [title, ...lines].join(" · ");
-    const g = node.geometry, box = node.getBoundingClientRect();
-    showTip(title, lines, box.left + g.left + (moved[0] + 0.5) * g.across, box.top + g.top + (g.place.get(moved[1]) + 1) * g.down);
+    const g = node.geometry,
+      box = node.getBoundingClientRect();
+    showTip(
+      title,
+      lines,
+      box.left + g.left + (moved[0] + 0.5) * g.across,
+      box.top + g.top + (g.place.get(moved[1]) + 1) * g.down,
+    );
   });
   readout.textContent = options.hint || "Point at a cell, or focus the map and use the arrow keys.";
   return [node, readout];
@@ -69,14 +101,28 @@ function heatGeometry(width, options) {
   const rows = options.rows.length;
   const probe = document.createElement("canvas").getContext("2d");
   probe.font = "12px " + FONT();
-  const widest = most([D.unit, ...options.rows.map((c) => D.channels[c])].map((text) => probe.measureText(text).width), 20);
+  const widest = most(
+    [D.unit, ...options.rows.map((c) => D.channels[c])].map((text) => probe.measureText(text).width),
+    20,
+  );
   const left = Math.ceil(Math.min(widest + 12, 0.27 * width));
   const right = options.right ? Math.round(Math.max(84, Math.min(150, 0.16 * width))) : 4;
   const top = options.top ? 46 : 4;
   const down = rows > 60 ? Math.max(4, 900 / rows) : Math.max(14, Math.min(24, Math.round(480 / rows)));
   const across = (width - left - right) / T;
   const place = new Map(options.rows.map((c, i) => [c, i]));
-  return { width, left, right, top, down, across, place, plotWidth: T * across, plotHeight: rows * down, height: top + rows * down + 26 };
+  return {
+    width,
+    left,
+    right,
+    top,
+    down,
+    across,
+    place,
+    plotWidth: T * across,
+    plotHeight: rows * down,
+    height: top + rows * down + 26,
+  };
 }
 
 function drawHeatMap(node, width, options, state) {
@@ -87,7 +133,8 @@ function drawHeatMap(node, width, options, state) {
   node.replaceChildren(canvas, overlay);
   node.style.height = g.height + "px";
   paintCells(pen, g, options);
-  const faint = styleOf("ink-2"), ink = styleOf("ink");
+  const faint = styleOf("ink-2"),
+    ink = styleOf("ink");
   pen.font = "12px " + FONT();
   pen.textBaseline = "middle";
   pen.textAlign = "right";
@@ -111,6 +158,7 @@ function drawHeatMap(node, width, options, state) {
 
 function paintCells(pen, g, options) {
   const gap = g.across >= 7 && g.down >= 7 ? 1 : 0;
+  const hole = styleOf("hole");
   const columns = Math.min(T, Math.max(1, Math.floor(g.plotWidth)));
   pen.fillStyle = colour(0);
   if (!gap) pen.fillRect(g.left, g.top, g.plotWidth, g.plotHeight);
@@ -124,9 +172,10 @@ function paintCells(pen, g, options) {
         if (!options.missing || !options.missing(t, c)) absent = false;
       }
       if (!gap && peak === 0 && !absent) continue;
-      const x = g.left + t0 * g.across, wide = (t1 - t0) * g.across;
+      const x = g.left + t0 * g.across,
+        wide = (t1 - t0) * g.across;
       if (absent && peak < 0.02) {
-        pen.fillStyle = styleOf("hole");
+        pen.fillStyle = hole;
         pen.fillRect(x, y + g.down / 2 - 0.5, Math.max(1, wide - gap), 1);
         continue;
       }
@@ -137,39 +186,51 @@ function paintCells(pen, g, options) {
 }
 
 function drawTopBars(pen, g, totals) {
-  const roof = most(totals, 1e-12), base = g.top - 6, tall = g.top - 14;
+  const roof = most(totals, 1e-12),
+    base = g.top - 6,
+    tall = g.top - 14;
   pen.fillStyle = styleOf("bar");
   totals.forEach((v, t) => {
     const height = (v / roof) * tall;
-    pen.fillRect(g.left + t * g.across, base - height, Math.max(0.6, g.across - (g.across >= 5 ? 1 : 0)), height);
+    pen.fillRect(
+      g.left + t * g.across,
+      base - height,
+      Math.max(0.6, g.across - (g.across >= 5 ? 1 : 0)),
+      height,
+    );
   });
 }
 
 function drawRightBars(pen, g, options) {
   const totals = options.rows.map((c) => options.right[c]);
-  const roof = most(options.right, 1e-12), x = g.left + g.plotWidth + 8;
+  const roof = most(options.right, 1e-12),
+    x = g.left + g.plotWidth + 8;
   const room = g.right - 8 - 46;
+  const [bar, ink] = [styleOf("bar"), styleOf("ink-2")];
   pen.textAlign = "left";
   pen.textBaseline = "middle";
   pen.font = "11px " + FONT();
   const named = new Set(labelled(totals.length, g.plotHeight, 12));
   totals.forEach((v, row) => {
-    const y = g.top + row * g.down, wide = (v / roof) * room;
-    pen.fillStyle = styleOf("bar");
+    const y = g.top + row * g.down,
+      wide = (v / roof) * room;
+    pen.fillStyle = bar;
     pen.fillRect(x, y + 0.15 * g.down, wide, Math.max(1, 0.7 * g.down - 1));
     if (!named.has(row)) return;
-    pen.fillStyle = styleOf("ink-2");
+    pen.fillStyle = ink;
     pen.fillText(percent(v), x + wide + 5, y + 0.5 * g.down);
   });
 }
 
 function drawCursor(node, options, state) {
-  const overlay = node.querySelector(".overlay"), g = node.geometry;
+  const overlay = node.querySelector(".overlay"),
+    g = node.geometry;
   if (!overlay || !g) return;
   const pen = overlay.getContext("2d");
   pen.clearRect(0, 0, g.width, g.height);
   if (!state.cell) return;
-  const [t, c] = state.cell, row = g.place.get(c);
+  const [t, c] = state.cell,
+    row = g.place.get(c);
   if (row === undefined) return;
   const [x, y] = [g.left + t * g.across, g.top + row * g.down];
   pen.fillStyle = styleOf("veil");
@@ -182,10 +243,16 @@ function drawCursor(node, options, state) {
 
 // The key to the colours, drawn once for each map.
 function legend(low, high) {
-  const strip = figure({ class: "strip", role: "img", "aria-label": "Colour scale from " + low + " to " + high }, (node) => {
-    const [canvas, pen] = canvasFor(120, 10);
-    for (let i = 0; i < 120; i++) { pen.fillStyle = colour(i / 119); pen.fillRect(i, 0, 1.5, 10); }
-    node.replaceChildren(canvas);
-  });
+  const strip = figure(
+    { class: "strip", role: "img", "aria-label": "Colour scale from " + low + " to " + high },
+    (node) => {
+      const [canvas, pen] = canvasFor(120, 10);
+      for (let i = 0; i < 120; i++) {
+        pen.fillStyle = colour(i / 119);
+        pen.fillRect(i, 0, 1.5, 10);
+      }
+      node.replaceChildren(canvas);
+    },
+  );
   return h("div", { class: "legend" }, h("span", { text: low }), strip, h("span", { text: high }));
 }

@@ -4,149 +4,207 @@ const SALIENT = 0.5;
 const FIRST_SERIES = 6;
 
 function totals(n) {
-  const byChannel = new Array(C).fill(0), byTime = new Array(T).fill(0);
+  const byChannel = new Array(C).fill(0),
+    byTime = new Array(T).fill(0);
   let [sum, strong] = [0, 0];
-  for (let t = 0; t < T; t++) for (let c = 0; c < C; c++) {
-    const m = maskAt(n, t, c);
-    byChannel[c] += m; byTime[t] += m; sum += m;
-    if (m >= SALIENT) strong++;
-  }
+  for (let t = 0; t < T; t++)
+    for (let c = 0; c < C; c++) {
+      const m = maskAt(n, t, c);
+      byChannel[c] += m;
+      byTime[t] += m;
+      sum += m;
+      if (m >= SALIENT) strong++;
+    }
   const own = metric("area"); // what was removed is the best of the cells, as many as the area says
-  const extent = own && finite(own.values[n]) ? percent(own.values[n]) + " of the cells" : plural(strong, "cell");
+  const extent =
+    own && finite(own.values[n]) ? percent(own.values[n]) + " of the cells" : plural(strong, "cell");
   const share = (list) => list.map((v) => (sum > 0 ? v / sum : 0));
   return { byChannel: share(byChannel), byTime: share(byTime), extent };
-}
-
-function spoken(output, n) {
-  if (!output) return null;
-  const detail = output.kind === "probability" ? " (" + riskName() + " " + number(output.value[n]) + ")"
-    : output.kind === "classes" ? " (probability " + number(output.value[n]) + ")" : "";
-  return (output.text[n] || "–") + detail;
-}
-
-const className = (i) => (D.classes && D.classes[i] !== undefined ? D.classes[i] : "class " + i);
-const riskName = () => "probability of " + className(1);
-
-function sentence(n, extent) {
-  const [before, after, target] = [D.before, D.after, D.target].map((output) => spoken(output, n));
-  const parts = [];
-  if (before) parts.push("Predicted " + before + (target ? "; actually " + target : "") + ".");
-  if (after) parts.push("With the highlighted " + extent + " averaged out over time: " + after + ".");
-  return parts.join(" ");
-}
-
-// Two points on a line: the prediction with everything, and without the highlighted cells.
-function dumbbell(n) {
-  const [before, after] = [D.before, D.after];
-  if (!before || !before.value || before.series || before.kind === "classes") return null;
-  const chance = before.kind === "probability";
-  const values = [...before.value, ...(after ? after.value : []), ...(D.target && D.target.value ? D.target.value : [])].filter(finite);
-  const [low, high] = before.kind === "value" ? [least(values), most(values)] : [0, 1];
-  const a = before.value[n], b = after ? after.value[n] : NaN, actual = D.target && D.target.value ? D.target.value[n] : NaN;
-  return figure({ class: "chart dumbbell", role: "img", "aria-label": "With everything " + number(a) + ", without the highlighted cells " + number(b) }, (node, width) => {
-    const left = 14, right = 14, y = 44, height = 88;
-    const x = scaleOf(low, high > low ? high : low + 1, left, width - right, false);
-    const picture = svg("svg", { width, height, viewBox: "0 0 " + width + " " + height, "aria-hidden": "true" });
-    picture.append(svg("line", { class: "rail", x1: left, x2: width - right, y1: y, y2: y }));
-    for (const v of niceTicks(low, high, 4)) picture.append(svg("text", { class: "tick", x: x(v), y: y + 38, "text-anchor": v === low ? "start" : v === high ? "end" : "middle", text: tickNumber(v) }));
-    if (chance) picture.append(svg("line", { class: "mark", x1: x(0.5), x2: x(0.5), y1: y - 10, y2: y + 22 }));
-    if (finite(actual)) picture.append(svg("path", { class: "actual", d: "M" + x(actual) + " " + (y + 9) + "l6 11h-12z" }));
-    if (finite(b)) picture.append(svg("line", { class: "travel", x1: x(a), x2: x(b), y1: y, y2: y }), svg("circle", { class: "dot after", cx: x(b), cy: y, r: 7 }));
-    if (finite(a)) picture.append(svg("circle", { class: "dot before", cx: x(a), cy: y, r: 7 }));
-    const name = (v, text, shift) => {
-      const side = x(v) < 80 ? "start" : x(v) > width - 80 ? "end" : "middle";
-      picture.append(svg("text", { class: "markname", x: x(v), y: y - 15 - shift, "text-anchor": side, text }));
-    };
-    const near = finite(b) && Math.abs(x(a) - x(b)) < 130;
-    if (finite(a)) name(a, "with everything " + number(a), near ? 14 : 0);
-    if (finite(b)) name(b, "without " + number(b), 0);
-    node.replaceChildren(picture, ...(finite(actual) ? [h("p", { class: "note", text: "▲ actual value " + number(actual) })] : []));
-  });
-}
-
-// Class probabilities before and after, the greatest first.
-function classBars(n) {
-  if (!D.before || D.before.kind !== "classes") return null;
-  const before = D.before.classes[n], after = D.after && D.after.classes ? D.after.classes[n] : null;
-  const order = before.map((_, i) => i).sort((a, b) => before[b] - before[a]).slice(0, 6);
-  const bar = (share, look) => { const node = h("i", { class: "fillbar " + look }); node.style.width = 100 * share + "%"; return node; };
-  return h("table", { class: "classes" }, h("thead", {}, h("tr", {}, ["Class", "With everything", after ? "Without" : null].filter(Boolean).map((text) => h("th", { scope: "col", text })))),
-    h("tbody", {}, order.map((i) => h("tr", {}, h("th", { scope: "row", text: className(i) }),
-      [[before, "before"], [after, "after"]].filter(([p]) => p).map(([p, look]) => h("td", {}, bar(p[i], look), h("span", { text: number(p[i]) })))))));
-}
-
-// A prediction at every step: both lines over time.
-function stepChart(n) {
-  if (!D.before || !D.before.series) return null;
-  const lines = [{ name: "with everything", values: D.before.series[n], look: "main" }];
-  if (D.after && D.after.series) lines.push({ name: "without the highlighted cells", values: D.after.series[n], look: "chance" });
-  if (D.target && D.target.series) lines.push({ name: "actual", values: D.target.series[n], look: "other-1" });
-  const x = D.times.map((_, t) => t);
-  return [lineChart({ label: "Prediction over time", x, lines, height: 170, xFormat: (t) => D.times[t], xName: (t) => capital(atTime(t)), yFormat: number, xTitle: D.unit }), chartKey(lines)];
 }
 
 function errorChart(n) {
   if (!D.errors || !D.curves) return null;
   const own = metric("area");
-  const marks = own && finite(own.values[n]) ? [{ x: own.values[n], text: "chosen: " + percent(own.values[n]) }] : [];
-  const chart = areaChart({ label: "Error against area of this instance", areas: D.curves.areas, lines: [{ name: "error", values: D.errors[n], look: "main" }], kind: "number", marks, height: 160 });
-  return chart ? card("How many cells are needed", "How far the mask is from its goal at each area: 1 is where it starts, 0 is perfect.", chart) : null;
+  const marks =
+    own && finite(own.values[n]) ? [{ x: own.values[n], text: "chosen: " + percent(own.values[n]) }] : [];
+  const chart = areaChart({
+    label: "Error against area of this instance",
+    areas: D.curves.areas,
+    lines: [{ name: "error", values: D.errors[n], look: "main" }],
+    kind: "number",
+    marks,
+    height: 160,
+  });
+  return chart
+    ? card(
+        "How many cells are needed",
+        "How far the mask is from its goal at each area: 1 is where it starts, 0 is perfect.",
+        chart,
+      )
+    : null;
 }
 
 function describeCell(n) {
-  return (t, c) => [
-    D.channels[c] + ", " + atTime(t),
-    "mask " + maskAt(n, t, c).toFixed(2) + (observedAt(n, t, c) ? "" : " (not measured)"),
-    hasRanks() ? "among the top " + percent((rankAt(n, t, c) / 255) ** 2) + " of the cells" : null,
-    hasInputs() && finite(inputAt(n, t, c)) ? "value " + number(inputAt(n, t, c)) : null,
-  ].filter(Boolean);
+  return (t, c) =>
+    [
+      D.channels[c] + ", " + atTime(t),
+      "mask " + maskAt(n, t, c).toFixed(2) + (observedAt(n, t, c) ? "" : " (not measured)"),
+      hasRanks() ? "among the top " + percent((rankAt(n, t, c) / 255) ** 2) + " of the cells" : null,
+      hasInputs() && finite(inputAt(n, t, c)) ? "value " + number(inputAt(n, t, c)) : null,
+    ].filter(Boolean);
 }
 
 function maskCard(n, sums, view) {
   const place = h("div", {});
   const output = h("output", {});
-  const slider = h("input", { type: "range", min: "1", max: "100", step: "1", "aria-label": "Share of the cells to show" });
+  const slider = h("input", {
+    type: "range",
+    min: "1",
+    max: "100",
+    step: "1",
+    "aria-label": "Share of the cells to show",
+  });
   const own = metric("area");
   const start = own && finite(own.values[n]) ? own.values[n] : 0.1;
   slider.value = String(Math.max(1, Math.round(100 * Math.sqrt(start))));
   const draw = () => {
-    const order = channelOrder(sums.byChannel, view.by).slice(0, view.by === "importance" ? MANY_CHANNELS : C);
+    const order = channelOrder(sums.byChannel, view.by).slice(
+      0,
+      view.by === "importance" ? MANY_CHANNELS : C,
+    );
     const limit = 255 * (slider.value / 100);
     const ranked = view.what === "rank" && hasRanks();
     output.textContent = percent((slider.value / 100) ** 2) + " of the cells";
     area.hidden = !ranked;
-    place.replaceChildren(...heatMap({
-      label: "Mask of " + D.ids[n], rows: order, top: sums.byTime, right: sums.byChannel,
-      value: ranked ? (t, c) => (rankAt(n, t, c) <= limit ? 1 - 0.45 * (rankAt(n, t, c) / Math.max(limit, 1)) : 0) : (t, c) => maskAt(n, t, c),
-      missing: bytes("observed") ? (t, c) => !observedAt(n, t, c) : null,
-      describe: describeCell(n),
-    }), ranked ? legend("last to enter", "first to enter") : legend("0, ignored", "1, needed"));
+    place.replaceChildren(
+      ...heatMap({
+        label: "Mask of " + D.ids[n],
+        rows: order,
+        top: sums.byTime,
+        right: sums.byChannel,
+        value: ranked
+          ? (t, c) => (rankAt(n, t, c) <= limit ? 1 - 0.45 * (rankAt(n, t, c) / Math.max(limit, 1)) : 0)
+          : (t, c) => maskAt(n, t, c),
+        missing: bytes("observed") ? (t, c) => !observedAt(n, t, c) : null,
+        describe: describeCell(n),
+      }),
+      ranked ? legend("last to enter", "first to enter") : legend("0, ignored", "1, needed"),
+    );
   };
   slider.addEventListener("input", draw);
   const area = h("label", { class: "slider" }, "Show the best ", slider, output);
-  const controls = h("div", { class: "controls" },
-    choice("Order of channels", [["importance", "Most important first"], ["recorded", "As recorded"]], view.by, (v) => { view.by = v; draw(); }),
-    hasRanks() ? choice("What to show", [["mask", "Mask"], ["rank", "Choose an area"]], view.what, (v) => { view.what = v; draw(); }) : null);
+  const controls = h(
+    "div",
+    { class: "controls" },
+    choice(
+      "Order of channels",
+      [
+        ["importance", "Most important first"],
+        ["recorded", "As recorded"],
+      ],
+      view.by,
+      (v) => {
+        view.by = v;
+        draw();
+      },
+    ),
+    hasRanks()
+      ? choice(
+          "What to show",
+          [
+            ["mask", "Mask"],
+            ["rank", "Choose an area"],
+          ],
+          view.what,
+          (v) => {
+            view.what = v;
+            draw();
+          },
+        )
+      : null,
+  );
   draw();
-  return card("Mask", "The stronger the colour, the more the model needs that measurement for this prediction." + (bytes("observed") ? " A thin line marks what was not measured." : ""), controls, area, place);
+  return card(
+    "Mask",
+    "The stronger the colour, the more the model needs that measurement for this prediction." +
+      (bytes("observed") ? " A thin line marks what was not measured." : ""),
+    controls,
+    area,
+    place,
+  );
 }
 
 function numbersOf(n) {
   const shown = D.metrics.filter((m) => m.name !== "correct");
-  return shown.length ? card("In numbers", null, h("dl", { class: "facts" }, shown.map((m) =>
-    h("div", {}, h("dt", { text: m.label }), h("dd", { text: show(m.values[n], m.kind) }), h("dd", { class: "help", text: m.help }))))) : null;
+  return shown.length
+    ? card(
+        "In numbers",
+        null,
+        h(
+          "dl",
+          { class: "facts" },
+          shown.map((m) =>
+            h(
+              "div",
+              {},
+              h("dt", { text: m.label }),
+              h("dd", { text: show(m.values[n], m.kind) }),
+              h("dd", { class: "help", text: m.help }),
+            ),
+          ),
+        ),
+      )
+    : null;
 }
 
 function instanceView(n, view, steps) {
   const sums = totals(n);
-  const correct = metric("correct"), flipped = metric("flipped");
+  const correct = metric("correct"),
+    flipped = metric("flipped");
   return [
-    h("header", { class: "who" },
-      h("div", {}, h("h2", { tabindex: "-1", text: D.ids[n] }),
-        correct && correct.values[n] !== null ? h("span", { class: "badge " + (correct.values[n] ? "good" : "bad"), text: correct.values[n] ? "prediction correct" : "prediction wrong" }) : null,
-        flipped ? h("span", { class: "badge " + (flipped.values[n] ? "strong" : ""), text: flipped.values[n] ? "flips without the mask" : "does not flip" }) : null),
-      h("div", { class: "steps" }, h("button", { type: "button", class: "narrow", text: "↑ List", onclick: steps.list }), h("button", { type: "button", text: "← Previous", onclick: () => steps.by(-1) }), h("button", { type: "button", text: "Next →", onclick: () => steps.by(1) }))),
-    D.before ? h("section", { class: "card", "aria-label": "Prediction" }, h("p", { class: "sentence", text: sentence(n, sums.extent) }), dumbbell(n), classBars(n), stepChart(n)) : null,
-    maskCard(n, sums, view), hasInputs() ? seriesCard(n, sums) : null, errorChart(n), numbersOf(n),
-  ].flat().filter(Boolean);
+    h(
+      "header",
+      { class: "who" },
+      h(
+        "div",
+        {},
+        h("h2", { tabindex: "-1", text: D.ids[n] }),
+        correct && correct.values[n] !== null
+          ? h("span", {
+              class: "badge " + (correct.values[n] ? "good" : "bad"),
+              text: correct.values[n] ? "prediction correct" : "prediction wrong",
+            })
+          : null,
+        flipped
+          ? h("span", {
+              class: "badge " + (flipped.values[n] ? "strong" : ""),
+              text: flipped.values[n] ? "flips without the mask" : "does not flip",
+            })
+          : null,
+      ),
+      h(
+        "div",
+        { class: "steps" },
+        h("button", { type: "button", class: "narrow", text: "↑ List", onclick: steps.list }),
+        h("button", { type: "button", text: "← Previous", onclick: () => steps.by(-1) }),
+        h("button", { type: "button", text: "Next →", onclick: () => steps.by(1) }),
+      ),
+    ),
+    D.before
+      ? h(
+          "section",
+          { class: "card", "aria-label": "Prediction" },
+          h("p", { class: "sentence", text: sentence(n, sums.extent) }),
+          dumbbell(n),
+          classBars(n),
+          stepChart(n),
+        )
+      : null,
+    maskCard(n, sums, view),
+    hasInputs() ? seriesCard(n, sums) : null,
+    errorChart(n),
+    numbersOf(n),
+  ]
+    .flat()
+    .filter(Boolean);
 }

@@ -7,9 +7,12 @@ const go = {};
 function instances() {
   const detail = h("section", { class: "detail stack", "aria-label": "Chosen instance" });
   const behavior = window.matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth";
-  const scrollTo = (node) => window.scrollTo({ top: node.getBoundingClientRect().top + window.scrollY - 12, behavior });
+  const scrollTo = (node) =>
+    window.scrollTo({ top: node.getBoundingClientRect().top + window.scrollY - 12, behavior });
   const table = instanceTable((n, opened) => {
-    detail.replaceChildren(...instanceView(n, view, { by: (by) => table.step(by), list: () => scrollTo(table.node) }));
+    detail.replaceChildren(
+      ...instanceView(n, view, { by: (by) => table.step(by), list: () => scrollTo(table.node) }),
+    );
     // in a narrow pane the list stands above: opening an instance brings it into sight
     if (opened && detail.getBoundingClientRect().top > 0.6 * window.innerHeight) scrollTo(detail);
   });
@@ -37,7 +40,11 @@ function open(key, focus) {
 
 function addTab(key, label, build) {
   const [tabId, panelId] = ["tab-" + key, "panel-" + key];
-  const button = h("button", { type: "button", role: "tab", id: tabId, "aria-controls": panelId, onclick: () => open(key) }, label);
+  const button = h(
+    "button",
+    { type: "button", role: "tab", id: tabId, "aria-controls": panelId, onclick: () => open(key) },
+    label,
+  );
   const panel = h("div", { role: "tabpanel", id: panelId, "aria-labelledby": tabId, hidden: true });
   tabs.push({ key, button, panel, build });
 }
@@ -52,9 +59,19 @@ function turnTabs(event) {
 
 function head() {
   const fact = (term, text) => (text ? h("div", {}, h("dt", { text: term }), h("dd", { text })) : null);
-  return h("header", { class: "top" },
-    h("p", { class: "eyebrow", text: "Dynamic masks · what the model relies on" }), h("h1", { text: D.title }),
-    h("dl", { class: "meta" }, fact("Model", D.model), fact("Made", D.created), fact("Explained", plural(N, "instance") + ", " + plural(C, "channel") + ", " + plural(T, D.unit))));
+  return h(
+    "header",
+    { class: "top" },
+    h("p", { class: "eyebrow", text: "Dynamic masks · what the model relies on" }),
+    h("h1", { text: D.title }),
+    h(
+      "dl",
+      { class: "meta" },
+      fact("Model", D.model),
+      fact("Made", D.created),
+      fact("Explained", plural(N, "instance") + ", " + plural(C, "channel") + ", " + plural(T, D.unit)),
+    ),
+  );
 }
 
 function start() {
@@ -63,11 +80,31 @@ function start() {
   if (N && T && C) addTab("instances", "Instances", instances);
   if (D.comparison.length) addTab("methods", "Methods", comparison);
   addTab("guide", "How to read", guide);
-  const bar = h("div", { class: "tabs", role: "tablist", "aria-label": "Parts of the report", onkeydown: turnTabs }, tabs.map((tab) => tab.button));
-  document.querySelector(".skip").addEventListener("click", (event) => { event.preventDefault(); document.getElementById("main").focus(); });
-  document.getElementById("app").append(head(), bar, h("main", { id: "main", tabindex: "-1" }, tabs.map((tab) => tab.panel)));
-  go.toChannel = (c) => { open("instances"); go.toChannel(c); }; // building the tab replaces this
-  window.addEventListener("beforeprint", () => { for (const tab of tabs) if (!tab.panel.firstChild) tab.panel.append(tab.build()); });
+  const bar = h(
+    "div",
+    { class: "tabs", role: "tablist", "aria-label": "Parts of the report", onkeydown: turnTabs },
+    tabs.map((tab) => tab.button),
+  );
+  document.querySelector(".skip").addEventListener("click", (event) => {
+    event.preventDefault();
+    document.getElementById("main").focus();
+  });
+  document.getElementById("app").append(
+    head(),
+    bar,
+    h(
+      "main",
+      { id: "main", tabindex: "-1" },
+      tabs.map((tab) => tab.panel),
+    ),
+  );
+  go.toChannel = (c) => {
+    open("instances");
+    go.toChannel(c);
+  }; // building the tab replaces this
+  window.addEventListener("beforeprint", () => {
+    for (const tab of tabs) if (!tab.panel.firstChild) tab.panel.append(tab.build());
+  });
   open("overview");
   if (D.drift) open("drift");
 }

@@ -4,7 +4,10 @@ const darkQuery = window.matchMedia("(prefers-color-scheme: dark)");
 let printing = false;
 const isDark = () => darkQuery.matches && !printing;
 
-const styleOf = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
+const styleOf = (name) =>
+  getComputedStyle(document.documentElement)
+    .getPropertyValue("--" + name)
+    .trim();
 const FONT = () => getComputedStyle(document.body).fontFamily;
 
 // Two tables of 256 colours: from paper to ink, and for dark pages from night to light. "Needed" always stands out most.
@@ -19,8 +22,14 @@ function colour(share) {
 }
 
 darkQuery.addEventListener("change", redrawAll);
-window.addEventListener("beforeprint", () => { printing = true; redrawAll(); });
-window.addEventListener("afterprint", () => { printing = false; redrawAll(); });
+window.addEventListener("beforeprint", () => {
+  printing = true;
+  redrawAll();
+});
+window.addEventListener("afterprint", () => {
+  printing = false;
+  redrawAll();
+});
 
 // Round numbers that cover [low, high] in about `count` steps.
 function niceTicks(low, high, count) {
@@ -29,7 +38,8 @@ function niceTicks(low, high, count) {
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = power * [1, 2, 2.5, 5, 10].find((m) => m * power >= rough - 1e-12);
   const ticks = [];
-  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + 1e-9 * step; i++) ticks.push(+(i * step).toPrecision(12));
+  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + 1e-9 * step; i++)
+    ticks.push(+(i * step).toPrecision(12));
   return ticks;
 }
 
@@ -64,7 +74,8 @@ function cut(pen, text, width) {
   let [low, high] = [0, text.length];
   while (low < high) {
     const middle = (low + high + 1) >> 1;
-    if (pen.measureText(text.slice(0, middle) + "…").width <= width) low = middle; else high = middle - 1;
+    if (pen.measureText(text.slice(0, middle) + "…").width <= width) low = middle;
+    else high = middle - 1;
   }
   return text.slice(0, low).trimEnd() + "…";
 }
@@ -83,7 +94,8 @@ function stamp(canvas, n) {
       const t0 = Math.floor((x * T) / width);
       const t1 = Math.max(t0 + 1, Math.floor(((x + 1) * T) / width));
       let peak = 0;
-      for (let t = t0; t < t1; t++) for (let c = c0; c < c1; c++) peak = Math.max(peak, masks[cellOf(n, t, c)]);
+      for (let t = t0; t < t1; t++)
+        for (let c = c0; c < c1; c++) peak = Math.max(peak, masks[cellOf(n, t, c)]);
       const i = colourIndex(peak / 255);
       const at = 4 * (y * width + x);
       picture.data.set([table[i], table[i + 1], table[i + 2], 255], at);

@@ -4,15 +4,34 @@ function seriesCard(n, sums) {
   const order = channelOrder(sums.byChannel, "importance");
   const state = { all: false };
   const place = h("div", { class: "series" });
-  const draw = () => place.replaceChildren(...(state.all ? order : order.slice(0, FIRST_SERIES)).map((c) => sparkline(n, c, sums)));
+  const draw = () =>
+    place.replaceChildren(
+      ...(state.all ? order : order.slice(0, FIRST_SERIES)).map((c) => sparkline(n, c, sums)),
+    );
   draw();
-  const more = C > FIRST_SERIES ? h("button", { type: "button", class: "plain", "aria-expanded": "false", text: "Show all " + C + " channels", onclick: (event) => {
-    state.all = !state.all;
-    event.target.textContent = state.all ? "Show the leading " + FIRST_SERIES : "Show all " + C + " channels";
-    event.target.setAttribute("aria-expanded", String(state.all));
-    draw();
-  } }) : null;
-  return card("The measurements themselves", "Channels with the greatest share of the mask first; shaded where the mask highlights.", place, more);
+  const more =
+    C > FIRST_SERIES
+      ? h("button", {
+          type: "button",
+          class: "plain",
+          "aria-expanded": "false",
+          text: "Show all " + C + " channels",
+          onclick: (event) => {
+            state.all = !state.all;
+            event.target.textContent = state.all
+              ? "Show the leading " + FIRST_SERIES
+              : "Show all " + C + " channels";
+            event.target.setAttribute("aria-expanded", String(state.all));
+            draw();
+          },
+        })
+      : null;
+  return card(
+    "The measurements themselves",
+    "Channels with the greatest share of the mask first; shaded where the mask highlights.",
+    place,
+    more,
+  );
 }
 
 function sparkline(n, c, sums) {
@@ -20,8 +39,15 @@ function sparkline(n, c, sums) {
   const known = values.filter(finite);
   const [low, high] = known.length ? [least(known), most(known)] : [0, 1];
   const words = known.length ? "from " + number(low) + " to " + number(high) : "never measured";
-  const node = figure({ class: "spark", tabindex: "0", role: "img", "aria-label": D.channels[c] + ", " + words + "; " + percent(sums.byChannel[c]) + " of the mask" },
-    (holder, width) => drawSpark(holder, width, n, c, values, low, high));
+  const node = figure(
+    {
+      class: "spark",
+      tabindex: "0",
+      role: "img",
+      "aria-label": D.channels[c] + ", " + words + "; " + percent(sums.byChannel[c]) + " of the mask",
+    },
+    (holder, width) => drawSpark(holder, width, n, c, values, low, high),
+  );
   let at = null;
   const read = (t, x, y) => {
     at = t;
@@ -29,7 +55,11 @@ function sparkline(n, c, sums) {
     const [title, ...lines] = describeCell(n)(t, c);
     showTip(title, lines, x, y);
   };
-  const clear = () => { hideTip(); at = null; if (node.setCross) node.setCross(null); };
+  const clear = () => {
+    hideTip();
+    at = null;
+    if (node.setCross) node.setCross(null);
+  };
   node.addEventListener("pointermove", (event) => {
     const t = Math.floor((event.clientX - node.getBoundingClientRect().left) / (node.drawnWidth / T));
     if (t >= 0 && t < T && node.setCross) read(t, event.clientX, event.clientY);
@@ -45,34 +75,67 @@ function sparkline(n, c, sums) {
     read(t, box.left + (t + 0.5) * (box.width / T), box.top + box.height / 2);
     say(tip.textContent);
   });
-  return h("div", { class: "sparkrow" },
-    h("div", { class: "sparkname" }, h("strong", { text: D.channels[c] }), h("span", { class: "sub", text: words })), node);
+  return h(
+    "div",
+    { class: "sparkrow" },
+    h(
+      "div",
+      { class: "sparkname" },
+      h("strong", { text: D.channels[c] }),
+      h("span", { class: "sub", text: words }),
+    ),
+    node,
+  );
 }
 
 function drawSpark(node, width, n, c, values, low, high) {
-  const height = 46, across = width / T;
+  const height = 46,
+    across = width / T;
   const y = scaleOf(low, high > low ? high : low + 1, height - 7, 7, false);
-  const picture = svg("svg", { width, height, viewBox: "0 0 " + width + " " + height, "aria-hidden": "true" });
+  const picture = svg("svg", {
+    width,
+    height,
+    viewBox: "0 0 " + width + " " + height,
+    "aria-hidden": "true",
+  });
   for (let t = 0; t < T; t++) {
     const m = maskAt(n, t, c);
     if (m < 0.08) continue;
-    picture.append(svg("rect", { class: "shade", x: t * across, y: 0, width: across + 0.3, height, "fill-opacity": (0.5 * m).toFixed(3) }));
+    picture.append(
+      svg("rect", {
+        class: "shade",
+        x: t * across,
+        y: 0,
+        width: across + 0.3,
+        height,
+        "fill-opacity": (0.5 * m).toFixed(3),
+      }),
+    );
   }
-  let path = "", pen = false;
+  let path = "",
+    pen = false;
   values.forEach((v, t) => {
-    if (!finite(v)) { pen = false; return; }
+    if (!finite(v)) {
+      pen = false;
+      return;
+    }
     path += (pen ? "L" : "M") + ((t + 0.5) * across).toFixed(1) + " " + y(v).toFixed(1);
     pen = true;
   });
   picture.append(svg("path", { class: "line main thin", d: path }));
-  if (T <= 120) values.forEach((v, t) => {
-    if (finite(v) && maskAt(n, t, c) >= SALIENT) picture.append(svg("circle", { class: "dot main", cx: (t + 0.5) * across, cy: y(v), r: 2.4 }));
-  });
+  if (T <= 120)
+    values.forEach((v, t) => {
+      if (finite(v) && maskAt(n, t, c) >= SALIENT)
+        picture.append(svg("circle", { class: "dot main", cx: (t + 0.5) * across, cy: y(v), r: 2.4 }));
+    });
   const cross = svg("line", { class: "crossline", y1: 0, y2: height, visibility: "hidden" });
   picture.append(cross);
   node.setCross = (t) => {
     cross.setAttribute("visibility", t === null ? "hidden" : "visible");
-    if (t !== null) { cross.setAttribute("x1", (t + 0.5) * across); cross.setAttribute("x2", (t + 0.5) * across); }
+    if (t !== null) {
+      cross.setAttribute("x1", (t + 0.5) * across);
+      cross.setAttribute("x2", (t + 0.5) * across);
+    }
   };
   node.replaceChildren(picture);
 }

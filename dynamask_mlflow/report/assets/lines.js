@@ -1,0 +1,247 @@
+// Line charts as SVG: crisp in print, read by a crosshair that mouse and arrow keys share.
+
+// options: label, x (numbers), lines: [{name, values, look: "main" | "chance" | "other-k"}], height, xFormat, yFormat,
+// log (x axis), yRange, marks: [{x, text}], bands: [{y, text}], xTitle
+function lineChart(options) {
+  const node = figure(
+    { class: "chart", tabindex: "0", role: "img", "aria-label": chartWords(options) },
+    (holder, width) => drawLines(holder, width, options),
+  );
+  const read = (index, x, y) => {
+    const lines = options.lines
+      .filter((l) => finite(l.values[index]))
+      .map((l) => l.name + ": " + options.yFormat(l.values[index]));
+    node.setCross(index);
+    showTip(options.xName(options.x[index]), lines, x, y);
+  };
+  let at = null;
+  const nearest = (event) => {
+    const place = event.clientX - node.getBoundingClientRect().left;
+    return options.x.reduce(
+      (best, v, i) =>
+        Math.abs(node.xOf(v) - place) < Math.abs(node.xOf(options.x[best]) - place) ? i : best,
+      0,
+    );
+  };
+  node.addEventListener("pointermove", (event) => {
+    if (!node.xOf) return;
+    at = nearest(event);
+    read(at, event.clientX, event.clientY);
+  });
+  const leave = () => {
+    hideTip();
+    at = null;
+    if (node.setCross) node.setCross(null);
+  };
+  node.addEventListener("pointerleave", leave);
+  node.addEventListener("blur", leave);
+  node.addEventListener("keydown", (event) => {
+    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (!step || !node.xOf) return;
+    event.preventDefault();
+    at = at === null ? 0 : Math.max(0, Math.min(options.x.length - 1, at + step));
+    const box = node.getBoundingClientRect();
+    read(at, box.left + node.xOf(options.x[at]), box.top + box.height / 3);
+    say(tip.textContent);
+  });
+  return node;
+}
+
+// Lines may be measured at different places of one axis: only where any of them is known is there anything to draw.
+function measured(x, lines) {
+  const known = x.map((_, i) => i).filter((i) => lines.some((line) => finite(line.values[i])));
+  return {
+    x: known.map((i) => x[i]),
+    lines: lines.map((line) => ({ ...line, values: known.map((i) => line.values[i]) })),
+  };
+}
+
+const isWide = (areas) => areas.length > 2 && areas[0] > 0 && areas[areas.length - 1] / areas[0] > 25;
+
+// options: label, areas, lines, kind of the values, height, marks
+function areaChart(options) {
+  const { x, lines } = measured(options.areas, options.lines);
+  if (!x.length) return null;
+  const log = isWide(x),
+    share = options.kind === "share";
+  return lineChart({
+    label: options.label,
+    x,
+    lines,
+    log,
+    height: options.height,
+    marks: (options.marks || []).filter((mark) => mark.x >= x[0] && mark.x <= x[x.length - 1]),
+    xFormat: tickPercent,
+    xName: (v) => percent(v) + " of the cells",
+    xTitle: "share of cells in the mask" + (log ? " (log scale)" : ""),
+    yFormat: (v) => show(v, options.kind),
+    yTick: share ? tickPercent : tickNumber,
+    yRange: share ? [0, 1] : null,
+  });
+}
+
+function chartWords(options) {
+  const ends = options.lines.map((line) => {
+    const known = options.x.map((_, i) => i).filter((i) => finite(line.values[i]));
+    if (!known.length) return "";
+    const [a, b] = [known[0], known[known.length - 1]];
+    return line.name + " from " + options.yFormat(line.values[a]) + " to " + options.yFormat(line.values[b]);
+  });
+  return (
+    options.label +
+    ": " +
+    ends.filter(Boolean).join("; ") +
+    ". Use the left and right arrow keys to read points."
+  );
+}
+
+function yExtent(options) {
+  const all = options.lines
+    .flatMap((l) => l.values)
+    .concat((options.bands || []).map((b) => b.y))
+    .filter(finite);
+  let [low, high] = options.yRange || [least(all, 0), most(all, 1e-9)];
+  const floor = least(all);
+  if (options.tight && floor > 0.5 * high) low = floor - 0.5 * (high - floor);
+  if (!(high > low)) high = low + 1;
+  return [low, high];
+}
+
+function drawLines(node, width, options) {
+  const height = options.height || 190,
+    left = 44,
+    right = 12,
+    top = 12,
+    bottom = 40;
+  const [low, high] = yExtent(options);
+  const ticks = niceTicks(low, high, 4);
+  const roof = Math.max(high, ticks[ticks.length - 1]);
+  const x = scaleOf(options.x[0], options.x[options.x.length - 1], left, width - right, options.log);
+  const y = scaleOf(low, roof, height - bottom, top, false);
+  const picture = svg("svg", {
+    width,
+    height,
+    viewBox: "0 0 " + width + " " + height,
+    "aria-hidden": "true",
+  });
+  for (const v of ticks) {
+    picture.append(
+      svg("line", { class: "gridline", x1: left, x2: width - right, y1: y(v), y2: y(v) }),
+      svg("text", {
+        class: "tick",
+        x: left - 7,
+        y: y(v) + 4,
+        "text-anchor": "end",
+        text: (options.yTick || tickNumber)(v),
+      }),
+    );
+  }
+  for (const v of pickTicks(options, x)) {
+    picture.append(
+      svg("text", {
+        class: "tick",
+        x: x(v),
+        y: height - bottom + 17,
+        "text-anchor": "middle",
+        text: options.xFormat(v),
+      }),
+    );
+  }
+  picture.append(
+    svg("text", {
+      class: "axis",
+      x: (left + width - right) / 2,
+      y: height - 5,
+      "text-anchor": "middle",
+      text: options.xTitle || "",
+    }),
+  );
+  for (const [a, b] of options.shades || []) {
+    const half = (x(options.x[1]) - x(options.x[0])) / 2;
+    picture.prepend(
+      svg("rect", {
+        class: "zone",
+        x: x(a) - half,
+        width: x(b) - x(a) + 2 * half,
+        y: top,
+        height: height - bottom - top,
+      }),
+    );
+  }
+  for (const band of options.bands || []) {
+    picture.append(
+      svg("line", { class: "band", x1: left, x2: width - right, y1: y(band.y), y2: y(band.y) }),
+      svg("text", { class: "bandname", x: left + 4, y: y(band.y) - 5, text: band.text }),
+    );
+  }
+  for (const mark of options.marks || []) {
+    picture.append(
+      svg("line", { class: "mark", x1: x(mark.x), x2: x(mark.x), y1: top, y2: height - bottom }),
+      svg("text", { class: "markname", x: x(mark.x) + 5, y: top + 9, text: mark.text }),
+    );
+  }
+  for (const line of [...options.lines].reverse()) picture.append(...drawLine(line, options, x, y));
+  const cross = svg("g", { class: "cross", visibility: "hidden" });
+  picture.append(cross);
+  node.xOf = x;
+  node.setCross = (index) => {
+    cross.setAttribute("visibility", index === null ? "hidden" : "visible");
+    if (index === null) return;
+    const place = x(options.x[index]);
+    cross.replaceChildren(
+      svg("line", { x1: place, x2: place, y1: top, y2: height - bottom }),
+      ...options.lines
+        .filter((l) => finite(l.values[index]))
+        .map((l) => svg("circle", { class: "dot " + l.look, cx: place, cy: y(l.values[index]), r: 4 })),
+    );
+  };
+  node.replaceChildren(picture);
+}
+
+function drawLine(line, options, x, y) {
+  const points = options.x.map((v, i) => [v, line.values[i]]).filter(([, v]) => finite(v));
+  if (!points.length) return [];
+  const path = points.map(([a, b], i) => (i ? "L" : "M") + x(a).toFixed(1) + " " + y(b).toFixed(1)).join("");
+  const dots =
+    options.dots || points.length < 3
+      ? points.map(([a, b], i) => pointMark(line.look, (line.dotLooks || [])[i] || "", x(a), y(b)))
+      : [];
+  return [svg("path", { class: "line " + line.look, d: path }), ...dots];
+}
+
+// Verdicts differ in shape as well as in colour.
+function pointMark(look, verdict, x, y) {
+  return verdict === "drift"
+    ? svg("path", { class: "dot drift", d: "M" + x + " " + (y - 6) + "l6 6l-6 6l-6-6z" })
+    : svg("circle", { class: "dot " + look + " " + verdict, cx: x, cy: y, r: 4 });
+}
+
+function pickTicks(options, x) {
+  const kept = [];
+  options.x.forEach((v) => {
+    const place = x(v);
+    const room = Math.max(options.xFormat(v).length * 7, 20) + 8;
+    if (!kept.length || place - x(kept[kept.length - 1]) >= room) kept.push(v);
+  });
+  return kept;
+}
+
+// The key under a chart, in words: a stroke and a name for each line.
+function chartKey(lines) {
+  return h(
+    "div",
+    { class: "key" },
+    lines.map((line) =>
+      h(
+        "span",
+        {},
+        svg(
+          "svg",
+          { width: 26, height: 8, "aria-hidden": "true" },
+          svg("line", { class: "line " + line.look, x1: 1, x2: 25, y1: 4, y2: 4 }),
+        ),
+        line.name,
+      ),
+    ),
+  );
+}

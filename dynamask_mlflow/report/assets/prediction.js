@@ -1,0 +1,165 @@
+// What was predicted, and what is predicted without the highlighted cells: in words and as a figure.
+
+function spoken(output, n) {
+  if (!output) return null;
+  const detail =
+    output.kind === "probability"
+      ? " (" + riskName() + " " + number(output.value[n]) + ")"
+      : output.kind === "classes"
+        ? " (probability " + number(output.value[n]) + ")"
+        : "";
+  return (output.text[n] || "–") + detail;
+}
+
+const className = (i) => (D.classes && D.classes[i] !== undefined ? D.classes[i] : "class " + i);
+const riskName = () => "probability of " + className(1);
+
+function sentence(n, extent) {
+  const [before, after, target] = [D.before, D.after, D.target].map((output) => spoken(output, n));
+  const parts = [];
+  if (before) parts.push("Predicted " + before + (target ? "; actually " + target : "") + ".");
+  if (after) parts.push("With the highlighted " + extent + " averaged out over time: " + after + ".");
+  return parts.join(" ");
+}
+
+// Two points on a line: the prediction with everything, and without the highlighted cells.
+function dumbbell(n) {
+  const [before, after] = [D.before, D.after];
+  if (!before || !before.value || before.series || before.kind === "classes") return null;
+  const chance = before.kind === "probability";
+  const values = [
+    ...before.value,
+    ...(after ? after.value : []),
+    ...(D.target && D.target.value ? D.target.value : []),
+  ].filter(finite);
+  const [low, high] = before.kind === "value" ? [least(values), most(values)] : [0, 1];
+  const a = before.value[n],
+    b = after ? after.value[n] : NaN,
+    actual = D.target && D.target.value ? D.target.value[n] : NaN;
+  return figure(
+    {
+      class: "chart dumbbell",
+      role: "img",
+      "aria-label": "With everything " + number(a) + ", without the highlighted cells " + number(b),
+    },
+    (node, width) => {
+      const left = 14,
+        right = 14,
+        y = 44,
+        height = 88;
+      const x = scaleOf(low, high > low ? high : low + 1, left, width - right, false);
+      const picture = svg("svg", {
+        width,
+        height,
+        viewBox: "0 0 " + width + " " + height,
+        "aria-hidden": "true",
+      });
+      picture.append(svg("line", { class: "rail", x1: left, x2: width - right, y1: y, y2: y }));
+      for (const v of niceTicks(low, high, 4))
+        picture.append(
+          svg("text", {
+            class: "tick",
+            x: x(v),
+            y: y + 38,
+            "text-anchor": v === low ? "start" : v === high ? "end" : "middle",
+            text: tickNumber(v),
+          }),
+        );
+      if (chance)
+        picture.append(svg("line", { class: "mark", x1: x(0.5), x2: x(0.5), y1: y - 10, y2: y + 22 }));
+      if (finite(actual))
+        picture.append(svg("path", { class: "actual", d: "M" + x(actual) + " " + (y + 9) + "l6 11h-12z" }));
+      if (finite(b))
+        picture.append(
+          svg("line", { class: "travel", x1: x(a), x2: x(b), y1: y, y2: y }),
+          svg("circle", { class: "dot after", cx: x(b), cy: y, r: 7 }),
+        );
+      if (finite(a)) picture.append(svg("circle", { class: "dot before", cx: x(a), cy: y, r: 7 }));
+      const name = (v, text, shift) => {
+        const side = x(v) < 80 ? "start" : x(v) > width - 80 ? "end" : "middle";
+        picture.append(
+          svg("text", { class: "markname", x: x(v), y: y - 15 - shift, "text-anchor": side, text }),
+        );
+      };
+      const near = finite(b) && Math.abs(x(a) - x(b)) < 130;
+      if (finite(a)) name(a, "with everything " + number(a), near ? 14 : 0);
+      if (finite(b)) name(b, "without " + number(b), 0);
+      node.replaceChildren(
+        picture,
+        ...(finite(actual) ? [h("p", { class: "note", text: "▲ actual value " + number(actual) })] : []),
+      );
+    },
+  );
+}
+
+// Class probabilities before and after, the greatest first.
+function classBars(n) {
+  if (!D.before || D.before.kind !== "classes") return null;
+  const before = D.before.classes[n],
+    after = D.after && D.after.classes ? D.after.classes[n] : null;
+  const order = before
+    .map((_, i) => i)
+    .sort((a, b) => before[b] - before[a])
+    .slice(0, 6);
+  const bar = (share, look) => {
+    const node = h("i", { class: "fillbar " + look });
+    node.style.width = 100 * share + "%";
+    return node;
+  };
+  return h(
+    "table",
+    { class: "classes" },
+    h(
+      "thead",
+      {},
+      h(
+        "tr",
+        {},
+        ["Class", "With everything", after ? "Without" : null]
+          .filter(Boolean)
+          .map((text) => h("th", { scope: "col", text })),
+      ),
+    ),
+    h(
+      "tbody",
+      {},
+      order.map((i) =>
+        h(
+          "tr",
+          {},
+          h("th", { scope: "row", text: className(i) }),
+          [
+            [before, "before"],
+            [after, "after"],
+          ]
+            .filter(([p]) => p)
+            .map(([p, look]) => h("td", {}, bar(p[i], look), h("span", { text: number(p[i]) }))),
+        ),
+      ),
+    ),
+  );
+}
+
+// A prediction at every step: both lines over time.
+function stepChart(n) {
+  if (!D.before || !D.before.series) return null;
+  const lines = [{ name: "with everything", values: D.before.series[n], look: "main" }];
+  if (D.after && D.after.series)
+    lines.push({ name: "without the highlighted cells", values: D.after.series[n], look: "chance" });
+  if (D.target && D.target.series)
+    lines.push({ name: "actual", values: D.target.series[n], look: "other-1" });
+  const x = D.times.map((_, t) => t);
+  return [
+    lineChart({
+      label: "Prediction over time",
+      x,
+      lines,
+      height: 170,
+      xFormat: (t) => D.times[t],
+      xName: (t) => capital(atTime(t)),
+      yFormat: number,
+      xTitle: D.unit,
+    }),
+    chartKey(lines),
+  ];
+}
