@@ -83,12 +83,12 @@ _CLASSIFICATION = {
     ),
     "comprehensiveness": _number(
         "Comprehensiveness",
-        "Mean drop of the predicted probability without the best 1 to 50 % of the cells.",
+        "Mean drop of the predicted probability without the best 1 to 50\N{NO-BREAK SPACE}% of the cells.",
         "higher",
     ),
     "sufficiency": _number(
         "Sufficiency",
-        "Mean drop of the predicted probability with the best 1 to 50 % of the cells alone.",
+        "Mean drop of the predicted probability with the best 1 to 50\N{NO-BREAK SPACE}% of the cells alone.",
         "lower",
     ),
 }
@@ -102,11 +102,13 @@ _REGRESSION = {
     ),
     "comprehensiveness": _number(
         "Comprehensiveness",
-        "Mean change of the prediction without the best 1 to 50 % of the cells.",
+        "Mean change of the prediction without the best 1 to 50\N{NO-BREAK SPACE}% of the cells.",
         "higher",
     ),
     "sufficiency": _number(
-        "Sufficiency", "Mean change of the prediction with the best 1 to 50 % of the cells alone.", "lower"
+        "Sufficiency",
+        "Mean change of the prediction with the best 1 to 50\N{NO-BREAK SPACE}% of the cells alone.",
+        "lower",
     ),
 }
 
