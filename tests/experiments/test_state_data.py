@@ -1,4 +1,4 @@
-"""The state experiment: the chain, the emissions and the labels are those of the appendix; models are cached."""
+"""The state experiment: chain, emissions and labels are those of the appendix; models are cached."""
 
 from pathlib import Path
 
