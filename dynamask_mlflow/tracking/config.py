@@ -24,6 +24,8 @@ class EvaluationConfig(ExplainConfig):
         ids: exactly these instances, in this order, instead of a sample.
         methods: several methods at once, logged as `dynamask/<method>/...`; the first is also the main one.
         curve_areas: areas at which the curves of CE and ACC (of the squared error in regression) are drawn.
+        sanity_instances: refit so many instances with randomised weights and log how alike the masks are
+            (`dynamask/sanity_similarity`: near 0 is good, near 1 means that they ignore the model).
         images: heat maps to store as PNG, of the first so many instances.
         log_inputs: put the series into the report. Off: artifacts hold masks and ids, never raw values.
         hash_ids: replace ids by keyed hashes; the key is the environment variable DYNAMASK_ID_SALT.
@@ -39,6 +41,7 @@ class EvaluationConfig(ExplainConfig):
     ids: tuple[str, ...] | None = None
     methods: tuple[str, ...] | None = None
     curve_areas: tuple[float, ...] = CURVE_AREAS
+    sanity_instances: int = 0
     images: int = 8
     log_inputs: bool = False
     hash_ids: bool = False
@@ -68,8 +71,9 @@ class EvaluationConfig(ExplainConfig):
             raise ValueError(f"Expected instances >= 1, or None for all, but got {self.instances}.")
         if self.sampling not in SAMPLINGS:
             raise ValueError(f"Expected sampling to be one of {SAMPLINGS}, but got {self.sampling!r}.")
-        if self.images < 0:
-            raise ValueError(f"Expected images >= 0, but got {self.images}.")
+        for name in ("images", "sanity_instances"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"Expected {name} >= 0, but got {getattr(self, name)}.")
 
     @property
     def all_methods(self) -> tuple[str, ...]:

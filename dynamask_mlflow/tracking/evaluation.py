@@ -46,6 +46,7 @@ class Evaluation:
         runs: method -> its masks and scores, the main method first.
         failures: id -> what went wrong, for the other sampled instances.
         seconds: of the whole, and in parts: name -> seconds.
+        sanity: likeness of the masks to those of the same network with randomised weights.
     """
 
     task: str
@@ -54,6 +55,7 @@ class Evaluation:
     runs: Mapping[str, MethodRun]
     failures: Mapping[str, str]
     seconds: Mapping[str, float]
+    sanity: float | None = None
 
     @property
     def main(self) -> MethodRun:
@@ -116,11 +118,14 @@ def evaluate_masks(
         )
         runs[method] = MethodRun(masks, scores, clock[f"fit/{method}"])
     clock["score"] = time.perf_counter() - start
+    start = time.perf_counter()
+    sanity = _sanity(network, sample, next(iter(fits.values())), task, config)
+    clock["sanity"] = time.perf_counter() - start
     clock["total"] = time.perf_counter() - begin
     if failures:
         _warn_of_failures(failures, sampled)
     named = {sampled.ids[row]: f"{type(error).__name__}: {error}" for row, error in sorted(failures.items())}
-    return Evaluation(task, sample, outputs, runs, named, clock)
+    return Evaluation(task, sample, outputs, runs, named, clock, sanity)
 
 
 def _fit(
@@ -155,6 +160,22 @@ def _fit(
     done = isolate(job, rows)
     good = np.isin(rows, done.rows)
     return Masks.concatenate([masks for _, masks in done.parts]), good, done.failures
+
+
+def _sanity(
+    network: torch.nn.Module, sample: Sequences, masks: Masks, task: str, config: EvaluationConfig
+) -> float | None:
+    count = min(config.sanity_instances, len(sample))
+    if not count:
+        return None
+    from dynamask_mlflow.tracking.sanity import randomized_weights, rank_similarity
+
+    rows = np.arange(count)
+    some = sample.take(rows)
+    with randomized_weights(network, config.seed):
+        blind, good, _ = _fit(network, some, rows, task, config, config.all_methods[0])
+    exists = np.broadcast_to(True if some.exists is None else some.exists, some.x.shape)
+    return rank_similarity(masks.scores[:count][good], blind.scores, exists[good])
 
 
 def _reading(network: torch.nn.Module, sample: Sequences, task: str, config: EvaluationConfig) -> str:

@@ -17,7 +17,13 @@ from dynamask_mlflow.tracking.evaluation import evaluate_masks
 from dynamask_mlflow.tracking.evaluation_dataset import SequenceEvaluationDataset
 from dynamask_mlflow.tracking.metric_log import Point, curve_points, scalar_metrics
 from dynamask_mlflow.tracking.model_settings import ModelSettings
-from dynamask_mlflow.tracking.raw_model import differentiable_network, model_id_of, settings_of, task_of
+from dynamask_mlflow.tracking.raw_model import (
+    differentiable_network,
+    model_id_of,
+    require_gradients,
+    settings_of,
+    task_of,
+)
 from dynamask_mlflow.tracking.sequences import Sequences
 from dynamask_mlflow.tracking.spool import ARTIFACTS, discard, new_spool, seal
 from dynamask_mlflow.tracking.upload import upload_or_keep
@@ -43,6 +49,7 @@ def run_evaluation(
     network = differentiable_network(model)
     task = task_of(model_type, settings)
     sequences = _named(dataset.sequences, settings)
+    require_gradients(network, sequences.x)
     evaluation = evaluate_masks(network, sequences, task=task, config=config)
 
     identity = model_id_of(model, model_id)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dynamask_mlflow.tracking.model_settings import ModelSettings
 
 if TYPE_CHECKING:
@@ -40,13 +43,30 @@ def differentiable_network(model: Any) -> torch.nn.Module:
     try:
         raw = model.get_raw_model()  # type: ignore[no-untyped-call]
     except NotImplementedError:
-        raw = getattr(getattr(model._model_impl, "python_model", None), "get_raw_model", lambda: None)()
+        offered = getattr(getattr(model._model_impl, "python_model", None), "get_raw_model", None)
+        raw = offered() if callable(offered) else None
     if isinstance(raw, torch.nn.Module):
         return raw
     what = "nothing" if raw is None else f"a {type(raw).__name__}"
     raise NoGradientsError(
         f"expected a torch network inside the model (loader {model.loader_module!r}), but found {what}"
     )
+
+
+def require_gradients(network: torch.nn.Module, x: NDArray[np.float32]) -> None:
+    """Raise `NoGradientsError` if the network cuts its input off; other faults are for the fit to name."""
+    import torch
+
+    probe = torch.as_tensor(x[:2]).clone().requires_grad_()
+    try:
+        with torch.enable_grad():
+            y = network(probe)
+    except Exception:
+        return
+    if isinstance(y, torch.Tensor) and not y.requires_grad:
+        raise NoGradientsError(
+            "the network's output carries no gradient (labels, argmax, .detach() or no_grad inside)"
+        )
 
 
 def settings_of(model: Any) -> ModelSettings | None:

@@ -288,6 +288,11 @@ def test_artifacts_hold_no_raw_values_unless_asked_and_no_ids_if_hashed(
     assert len(with_inputs) > len(page)
 
 
+def test_masks_of_a_model_with_random_weights_are_other_masks(store: Path, saved: str) -> None:
+    result = evaluate(saved, sanity_instances=4)
+    assert -1 <= result.metrics["dynamask/sanity_similarity"] < 0.9
+
+
 def test_several_methods_at_once(store: Path, saved: str) -> None:
     result = evaluate(saved, methods=["nested", "paper"])
     assert result.metrics["dynamask/ce"] == result.metrics["dynamask/nested/ce"]

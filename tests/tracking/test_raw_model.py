@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import mlflow
+import numpy as np
+import pytest
+import torch
+from mlflow.models import Model
+from mlflow.pyfunc import _ServedPyFuncModel
+from mlflow.pyfunc.scoring_server.client import ScoringServerClient
+from small_networks import GRUClassifier, sequences
+
+from dynamask_mlflow.tracking.raw_model import NoGradientsError, differentiable_network, require_gradients
+
+X, _ = sequences(4)
+
+
+class HoldsANetwork(mlflow.pyfunc.PythonModel):
+    """A custom model may offer its network."""
+
+    def __init__(self) -> None:
+        self.network = GRUClassifier()
+
+    def get_raw_model(self) -> torch.nn.Module:
+        return self.network
+
+    def predict(self, context: Any, model_input: list[Any], params: Any = None) -> list[int]:
+        return [0] * len(model_input)
+
+
+class Opaque(HoldsANetwork):
+    get_raw_model = None
+
+
+class Labels(GRUClassifier):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x).argmax(-1)
+
+
+def load(tmp_path: Path, python_model: Any) -> Any:
+    mlflow.pyfunc.save_model(tmp_path / "m", python_model=python_model, pip_requirements=["mlflow"])
+    return mlflow.pyfunc.load_model(str(tmp_path / "m"))
+
+
+def test_a_custom_model_may_offer_its_network(tmp_path: Path) -> None:
+    assert type(differentiable_network(load(tmp_path, HoldsANetwork()))).__name__ == "GRUClassifier"
+
+
+def test_a_module_is_taken_as_it_is() -> None:
+    network = GRUClassifier()
+    assert differentiable_network(network) is network
+
+
+@pytest.mark.parametrize(
+    ("model", "reason"),
+    [
+        (None, "no model was given"),
+        (lambda table: table, "a plain function or an endpoint"),
+        (
+            _ServedPyFuncModel(Model(), ScoringServerClient("127.0.0.1", 1), server_pid=0),
+            "a server of its own .* use env_manager='local'",
+        ),
+    ],
+)
+def test_why_there_are_no_gradients(model: Any, reason: str) -> None:
+    with pytest.raises(NoGradientsError, match=reason):
+        differentiable_network(model)
+
+
+def test_an_opaque_custom_model_has_none(tmp_path: Path) -> None:
+    python_model = Opaque()
+    del python_model.network
+    with pytest.raises(NoGradientsError, match="expected a torch network inside the model"):
+        differentiable_network(load(tmp_path, python_model))
+
+
+def test_a_sklearn_model_has_none(tmp_path: Path) -> None:
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    fitted = linear_model.LinearRegression().fit(np.eye(3), np.arange(3))
+    mlflow.sklearn.save_model(fitted, tmp_path / "m", pip_requirements=["mlflow"])
+    with pytest.raises(NoGradientsError, match="but found a LinearRegression"):
+        differentiable_network(mlflow.pyfunc.load_model(str(tmp_path / "m")))
+
+
+def test_a_network_that_answers_with_labels_cuts_the_gradient() -> None:
+    require_gradients(GRUClassifier(), X)
+    with pytest.raises(NoGradientsError, match="carries no gradient"):
+        require_gradients(Labels(), X)
