@@ -72,7 +72,7 @@ def evaluate_masks(
     """Explain a sample of the sequences and score the masks. Instances that fail are left out and named."""
     from dynamask_mlflow.masks.black_box import predict
 
-    reading = "auto"  # whether the network gives logits or probabilities; found out once
+    reading = config.output  # whether the network gives logits or probabilities; found out once
 
     begin = time.perf_counter()
     clock: dict[str, float] = {}
@@ -183,8 +183,8 @@ def _reading(network: torch.nn.Module, sample: Sequences, task: str, config: Eva
 
     from dynamask_mlflow.masks.black_box import frozen, open_black_box, resolve_device
 
-    if task == "regression":
-        return "auto"
+    if task == "regression" or config.output != "auto":
+        return config.output
     device = resolve_device(config.device)
     with frozen(network, device):
         return open_black_box(network, torch.as_tensor(sample.x[:4], device=device), task).output

@@ -43,7 +43,10 @@ class SequenceModel:
                 f"Expected output to be one of {OUTPUTS[self.settings.task]} for {self.settings.task}, "
                 f"but got {kind!r}."
             )
-        result = predict(self.network, np.asarray(x), task=self.settings.task, device=self.device)
+        reading = self.settings.config().output
+        result = predict(
+            self.network, np.asarray(x), task=self.settings.task, output=reading, device=self.device
+        )
         if kind == "label":
             return predicted_class(result.astype(np.float64))
         if kind == "value" and result.ndim == 2 and result.shape[1] == 1:
