@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dynamask_mlflow.data.dataset import SequenceDataset
+    from dynamask_mlflow.data.dataset import StayDataset
     from dynamask_mlflow.data.errors import DataError, Finding
     from dynamask_mlflow.data.features import FeatureSet, load_feature_set
     from dynamask_mlflow.data.pipeline import BuildConfig, build
@@ -20,7 +20,7 @@ _HOMES = {
     "FeatureSet": "dynamask_mlflow.data.features",
     "Finding": "dynamask_mlflow.data.errors",
     "Preprocessing": "dynamask_mlflow.data.preprocess",
-    "SequenceDataset": "dynamask_mlflow.data.dataset",
+    "StayDataset": "dynamask_mlflow.data.dataset",
     "build": "dynamask_mlflow.data.pipeline",
     "load_feature_set": "dynamask_mlflow.data.features",
     "open_source": "dynamask_mlflow.data.sources",
@@ -32,7 +32,7 @@ __all__ = [
     "FeatureSet",
     "Finding",
     "Preprocessing",
-    "SequenceDataset",
+    "StayDataset",
     "build",
     "load_feature_set",
     "open_source",

@@ -27,7 +27,7 @@ _ARRAYS = ("x", "observed", "ids", "patient_ids", "labels", "splits", "windows",
 
 
 @dataclass(frozen=True, eq=False)
-class SequenceDataset:
+class StayDataset:
     """N stays of T hours and d channels.
 
     Attributes:
@@ -146,7 +146,7 @@ class SequenceDataset:
         return target
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], verify: bool = True) -> SequenceDataset:
+    def load(cls, path: str | os.PathLike[str], verify: bool = True) -> StayDataset:
         """Read what `save` wrote; `verify` compares the digest of every byte."""
         folder = Path(path)
         meta = read_meta(folder)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dynamask_mlflow.data import contracts, preprocess
 from dynamask_mlflow.data.cohort import LABELS, Exclusion, select_cohort
-from dynamask_mlflow.data.dataset import SequenceDataset
+from dynamask_mlflow.data.dataset import StayDataset
 from dynamask_mlflow.data.engine import Engine
 from dynamask_mlflow.data.errors import DataError, raise_errors
 from dynamask_mlflow.data.features import Channel, FeatureSet, load_feature_set
@@ -60,7 +60,7 @@ def build(
     config: BuildConfig | None = None,
     preprocessing: Preprocessing | None = None,
     progress: Progress | None = None,
-) -> SequenceDataset:
+) -> StayDataset:
     """Build a dataset.
 
     With `preprocessing`, that of a trained model, nothing is fitted and every stay gets the split "later".
@@ -113,7 +113,7 @@ def build(
         fitted = preprocess.fit(features, values, observed, training, len(np.unique(patients[training])))
     else:
         fitted = _matching(preprocessing, features)
-    return SequenceDataset(
+    return StayDataset(
         x=fitted.apply(values, observed),
         observed=observed,
         ids=_plain(cohort["stay_id"]),

@@ -10,18 +10,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dynamask_mlflow.data import DataError, SequenceDataset, build, open_source
+from dynamask_mlflow.data import DataError, StayDataset, build, open_source
 from dynamask_mlflow.data.contracts import check_splits
 
 Tables = dict[str, pd.DataFrame]
 Writer = Callable[..., str]
 
 
-def _build(path: str) -> SequenceDataset:
+def _build(path: str) -> StayDataset:
     return build(open_source("mimic3", path))
 
 
-def _finding(dataset: SequenceDataset, check: str, column: str) -> dict[str, object]:
+def _finding(dataset: StayDataset, check: str, column: str) -> dict[str, object]:
     found = [f for f in dataset.report["findings"] if (f["check"], f["column"]) == (check, column)]
     assert found, [(f["check"], f["column"]) for f in dataset.report["findings"]]
     return dict(found[0])

@@ -8,19 +8,19 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dynamask_mlflow.data import DataError, SequenceDataset, build, open_source
+from dynamask_mlflow.data import DataError, StayDataset, build, open_source
 
 Tables = dict[str, pd.DataFrame]
 Writer = Callable[..., str]
 
 
 @pytest.fixture
-def dataset(tables: Tables, written: Writer) -> SequenceDataset:
+def dataset(tables: Tables, written: Writer) -> StayDataset:
     return build(open_source("mimic3", written(tables)))
 
 
-def test_what_is_saved_is_loaded(dataset: SequenceDataset, tmp_path: Path) -> None:
-    loaded = SequenceDataset.load(dataset.save(tmp_path / "set"))
+def test_what_is_saved_is_loaded(dataset: StayDataset, tmp_path: Path) -> None:
+    loaded = StayDataset.load(dataset.save(tmp_path / "set"))
     for name in ("x", "observed", "ids", "patient_ids", "labels", "splits", "windows", "admitted"):
         np.testing.assert_array_equal(getattr(loaded, name), getattr(dataset, name))
     assert loaded.preprocessing == dataset.preprocessing
@@ -28,7 +28,7 @@ def test_what_is_saved_is_loaded(dataset: SequenceDataset, tmp_path: Path) -> No
     assert loaded.digest == dataset.digest
 
 
-def test_the_digest_sees_the_last_cell_of_the_last_stay(dataset: SequenceDataset) -> None:
+def test_the_digest_sees_the_last_cell_of_the_last_stay(dataset: StayDataset) -> None:
     changed = dataset.x.copy()
     changed[-1, -1, -1] += 1e-3
     assert dataset.select(np.arange(len(dataset))).digest == dataset.digest
@@ -38,7 +38,7 @@ def test_the_digest_sees_the_last_cell_of_the_last_stay(dataset: SequenceDataset
 
 
 def test_a_save_that_fails_leaves_nothing_behind(
-    dataset: SequenceDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    dataset: StayDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, calls = np.save, []
 
@@ -55,7 +55,7 @@ def test_a_save_that_fails_leaves_nothing_behind(
 
 
 def test_an_existing_dataset_is_not_overwritten_unasked_and_survives_a_failed_overwrite(
-    dataset: SequenceDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    dataset: StayDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = dataset.save(tmp_path / "set")
     with pytest.raises(DataError, match="ask to overwrite"):
@@ -65,13 +65,13 @@ def test_an_existing_dataset_is_not_overwritten_unasked_and_survives_a_failed_ov
     with pytest.raises(OSError, match="full"):
         half.save(path, overwrite=True)
     monkeypatch.undo()
-    assert len(SequenceDataset.load(path)) == 40
+    assert len(StayDataset.load(path)) == 40
     half.save(path, overwrite=True)
-    assert len(SequenceDataset.load(path)) == 20
+    assert len(StayDataset.load(path)) == 20
     assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".set")] == []
 
 
-def test_a_folder_that_is_no_dataset_is_not_overwritten(dataset: SequenceDataset, tmp_path: Path) -> None:
+def test_a_folder_that_is_no_dataset_is_not_overwritten(dataset: StayDataset, tmp_path: Path) -> None:
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter1.txt").write_text("years of work")
     with pytest.raises(DataError, match="something else"):
@@ -80,7 +80,7 @@ def test_a_folder_that_is_no_dataset_is_not_overwritten(dataset: SequenceDataset
 
 
 @pytest.mark.parametrize("damage", ["flip", "truncate", "remove", "meta", "version"])
-def test_a_damaged_dataset_is_refused(dataset: SequenceDataset, tmp_path: Path, damage: str) -> None:
+def test_a_damaged_dataset_is_refused(dataset: StayDataset, tmp_path: Path, damage: str) -> None:
     path = dataset.save(tmp_path / "set")
     tensor = path / "x.npy"
     content = bytearray(tensor.read_bytes())
@@ -97,9 +97,9 @@ def test_a_damaged_dataset_is_refused(dataset: SequenceDataset, tmp_path: Path, 
         meta = json.loads((path / "dataset.json").read_text())
         (path / "dataset.json").write_text(json.dumps(meta | {"schema_version": 99}))
     with pytest.raises(DataError, match="Expected"):
-        SequenceDataset.load(path)
+        StayDataset.load(path)
 
 
-def test_a_part_that_is_not_there_lists_those_that_are(dataset: SequenceDataset) -> None:
+def test_a_part_that_is_not_there_lists_those_that_are(dataset: StayDataset) -> None:
     with pytest.raises(DataError, match="test, train, validation"):
         dataset.part("later")

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dynamask_mlflow.data import BuildConfig, DataError, SequenceDataset, build, open_source
+from dynamask_mlflow.data import BuildConfig, DataError, StayDataset, build, open_source
 
 TABLES = ("PATIENTS", "ADMISSIONS", "ICUSTAYS", "CHARTEVENTS", "LABEVENTS")
 CHART_COLUMNS = (
@@ -20,18 +20,18 @@ CHART_COLUMNS = (
 
 
 @pytest.fixture(scope="module")
-def built(mimic3_demo: Path) -> SequenceDataset:
+def built(mimic3_demo: Path) -> StayDataset:
     return build(open_source("mimic3", str(mimic3_demo)))
 
 
-def _cell(dataset: SequenceDataset, stay: int, hour: int, channel: str) -> tuple[float, bool]:
+def _cell(dataset: StayDataset, stay: int, hour: int, channel: str) -> tuple[float, bool]:
     row, column = int(np.flatnonzero(dataset.ids == stay)[0]), dataset.channel_names.index(channel)
     raw = dataset.preprocessing.invert(dataset.x)[row, hour, column]
     return float(raw), bool(dataset.observed[row, hour, column])
 
 
 def test_136_stays_give_the_48_hour_adult_cohort_of_72_with_every_exclusion_counted(
-    built: SequenceDataset,
+    built: StayDataset,
 ) -> None:
     assert built.report["stays_in"] == 136
     assert len(built) == 72
@@ -43,7 +43,7 @@ def test_136_stays_give_the_48_hour_adult_cohort_of_72_with_every_exclusion_coun
 
 
 def test_the_paper_s_completeness_rules_keep_71_41_and_16_stays(
-    built: SequenceDataset, mimic3_demo: Path
+    built: StayDataset, mimic3_demo: Path
 ) -> None:
     assert built.report["coverage"] == {"vitals": 71, "named": 41, "all": 16}
     strict = build(open_source("mimic3", str(mimic3_demo)), BuildConfig(require="named"))
@@ -71,21 +71,21 @@ CELLS = [
 
 @pytest.mark.parametrize(("stay", "hour", "channel", "value", "observed"), CELLS)
 def test_cells_worked_out_by_hand(
-    built: SequenceDataset, stay: int, hour: int, channel: str, value: float, observed: bool
+    built: StayDataset, stay: int, hour: int, channel: str, value: float, observed: bool
 ) -> None:
     raw, seen = _cell(built, stay, hour, channel)
     assert raw == pytest.approx(value, rel=1e-5)
     assert seen is observed
 
 
-def test_fahrenheit_becomes_celsius_in_both_charting_systems(built: SequenceDataset) -> None:
+def test_fahrenheit_becomes_celsius_in_both_charting_systems(built: StayDataset) -> None:
     assert _cell(built, 201006, 3, "Temp")[0] == pytest.approx((98.5 - 32) / 1.8, rel=1e-5)
     assert _cell(built, 204132, 0, "Temp")[0] == pytest.approx((97.0 - 32) / 1.8, rel=1e-5)
     # Hour 43 of stay 264446 has 37.1 in Celsius and 98.4 in Fahrenheit: their mean, in Celsius.
     assert _cell(built, 264446, 43, "Temp")[0] == pytest.approx((37.1 + (98.4 - 32) / 1.8) / 2, rel=1e-5)
 
 
-def test_an_absurd_pressure_is_left_out_and_counted(built: SequenceDataset) -> None:
+def test_an_absurd_pressure_is_left_out_and_counted(built: StayDataset) -> None:
     # Stay 298685 has a systolic pressure of 11647 in hour 45.
     assert _cell(built, 298685, 45, "SysBP")[0] < 400
     finding = next(f for f in built.report["findings"] if f["column"] == "SysBP" and f["check"] == "range")
@@ -93,7 +93,7 @@ def test_an_absurd_pressure_is_left_out_and_counted(built: SequenceDataset) -> N
 
 
 def test_the_one_death_recorded_inside_the_window_of_a_longer_stay_is_a_leakage_warning(
-    built: SequenceDataset, mimic3_demo: Path
+    built: StayDataset, mimic3_demo: Path
 ) -> None:
     finding = next(f for f in built.report["findings"] if f["check"] == "label leakage")
     assert (finding["count"], finding["column"]) == (1, "death_hours")
@@ -103,7 +103,7 @@ def test_the_one_death_recorded_inside_the_window_of_a_longer_stay_is_a_leakage_
 
 
 def test_windows_are_the_charting_systems_because_dates_are_shifted_per_patient(
-    built: SequenceDataset,
+    built: StayDataset,
 ) -> None:
     assert dict(zip(*np.unique(built.windows, return_counts=True), strict=True)) == {
         "carevue": 37,
@@ -136,7 +136,7 @@ def _copy(demo: Path, folder: Path, name: str, suffix: str, upper: bool) -> None
 
 @pytest.mark.parametrize(("suffix", "upper"), [(".csv", False), (".csv.gz", True)])
 def test_csv_and_csv_gz_in_either_case_give_the_tensor_of_parquet_bit_for_bit(
-    built: SequenceDataset, mimic3_demo: Path, tmp_path: Path, suffix: str, upper: bool
+    built: StayDataset, mimic3_demo: Path, tmp_path: Path, suffix: str, upper: bool
 ) -> None:
     for name in TABLES:
         _copy(mimic3_demo, tmp_path, name, suffix, upper)
@@ -168,7 +168,7 @@ def postgres(mimic3_demo: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 @pytest.mark.server
-def test_postgres_gives_the_tensor_of_parquet_bit_for_bit(built: SequenceDataset, postgres: str) -> None:
+def test_postgres_gives_the_tensor_of_parquet_bit_for_bit(built: StayDataset, postgres: str) -> None:
     assert build(open_source("mimic3", postgres)).digest == built.digest
 
 

@@ -9,22 +9,22 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dynamask_mlflow.data import BuildConfig, Preprocessing, SequenceDataset, build, open_source
+from dynamask_mlflow.data import BuildConfig, Preprocessing, StayDataset, build, open_source
 
 Tables = dict[str, pd.DataFrame]
 Writer = Callable[..., str]
 
 
-def _build(path: str, config: BuildConfig | None = None, source: str = "mimic3") -> SequenceDataset:
+def _build(path: str, config: BuildConfig | None = None, source: str = "mimic3") -> StayDataset:
     return build(open_source(source, path), config)
 
 
-def _raw(dataset: SequenceDataset, stay: int, channel: str) -> np.ndarray:
+def _raw(dataset: StayDataset, stay: int, channel: str) -> np.ndarray:
     row = int(np.flatnonzero(dataset.ids == stay)[0])
     return dataset.preprocessing.invert(dataset.x)[row, :, dataset.channel_names.index(channel)]
 
 
-def _observed(dataset: SequenceDataset, stay: int, channel: str) -> list[int]:
+def _observed(dataset: StayDataset, stay: int, channel: str) -> list[int]:
     row = int(np.flatnonzero(dataset.ids == stay)[0])
     return np.flatnonzero(dataset.observed[row, :, dataset.channel_names.index(channel)]).tolist()
 

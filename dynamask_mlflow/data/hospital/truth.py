@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dynamask_mlflow.data.dataset import SequenceDataset
+from dynamask_mlflow.data.dataset import StayDataset
 from dynamask_mlflow.data.errors import DataError
 from dynamask_mlflow.data.hospital.config import CHARTED_HOURS, START, HospitalConfig
 from dynamask_mlflow.data.hospital.motifs import MOTIFS, WINDOW, Plan
@@ -58,7 +58,7 @@ class Truth:
         position = np.searchsorted(self.risk_ids, ids)
         return self.risk[position]
 
-    def salient_cells(self, dataset: SequenceDataset) -> NDArray[np.bool_]:
+    def salient_cells(self, dataset: StayDataset) -> NDArray[np.bool_]:
         """(N, T, d): cells of the tensor whose value was measured while a motif that matters was active.
 
         A value that is carried on is evidence for as long as it stands, so these cells follow the causal
