@@ -1,0 +1,84 @@
+"""`dynamask-mlflow train`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from dynamask_mlflow.training import Epoch
+
+
+@click.command()
+@click.argument("dataset", type=click.Path(path_type=Path))
+@click.option("--tracking-uri", default=None, help="MLflow's; by default what MLflow is set to.")
+@click.option("--experiment", default="dynamask", show_default=True)
+@click.option("--name", "registered_model_name", default=None, help="Register under this name.")
+@click.option(
+    "--alias", default="champion", show_default=True, help="Of the registered version; '' for none."
+)
+@click.option("--units", type=int, default=200, show_default=True, help="GRU cells.")
+@click.option("--learning-rate", type=float, default=1e-3, show_default=True, help="Of Adam.")
+@click.option("--epochs", type=int, default=80, show_default=True, help="At most.")
+@click.option(
+    "--patience", type=int, default=5, show_default=True, help="Epochs without a better validation loss."
+)
+@click.option("--batch-size", type=int, default=64, show_default=True)
+@click.option("--dropout", type=float, default=0.3, show_default=True, help="Of the last hidden state.")
+@click.option(
+    "--channel-dropout", type=float, default=0.2, show_default=True, help="Of whole input channels."
+)
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--threads", type=int, default=None, help="Of torch. [default: torch's own choice]")
+def train(
+    dataset: Path,
+    tracking_uri: str | None,
+    experiment: str,
+    registered_model_name: str | None,
+    alias: str,
+    **options: Any,
+) -> None:
+    """Train the paper's GRU on a built DATASET, log it to MLflow, register it and set its alias.
+
+    \b
+    dynamask-mlflow train icu --name icu-mortality --alias champion
+    """
+    import mlflow
+
+    from dynamask_mlflow.data import DataError, StayDataset
+    from dynamask_mlflow.training import TrainConfig, train_and_register
+
+    try:
+        config = TrainConfig(**options)
+        loaded = StayDataset.load(dataset)
+        if tracking_uri is not None:
+            mlflow.set_tracking_uri(tracking_uri)
+        done = train_and_register(
+            loaded,
+            config,
+            experiment=experiment,
+            registered_model_name=registered_model_name,
+            alias=alias or None,
+            on_epoch=print_epoch,
+        )
+    except (DataError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+    click.echo(f"Test stays: {describe_scores(done.scores)}")
+    click.echo(f"Model: {done.model_uri}" + (f" (alias {alias})" if done.version and alias else ""))
+
+
+def print_epoch(epoch: Epoch) -> None:
+    click.echo(
+        f"  epoch {epoch.epoch + 1:>2}: loss {epoch.train_loss:.4f}, validation {epoch.validation_loss:.4f}, "
+        f"AUROC {epoch.validation_auroc:.3f} ({epoch.seconds:.1f} s)"
+    )
+
+
+def describe_scores(scores: dict[str, float]) -> str:
+    return (
+        f"AUROC {scores['auroc']:.3f}, AUPRC {scores['auprc']:.3f}, calibration error "
+        f"{scores['calibration_error']:.3f} (predicted {scores['predicted_rate']:.1%}, "
+        f"observed {scores['observed_rate']:.1%})."
+    )
