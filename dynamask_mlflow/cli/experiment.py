@@ -1,0 +1,152 @@
+"""dynamask-mlflow experiment: run an experiment, print its table, log it to MLflow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from dynamask_mlflow.experiments.protocol import Experiment
+
+Command = Callable[..., Any]
+
+
+def parse_seeds(text: str | None) -> list[int] | None:
+    """ "3" means 0, 1, 2; "4,7" means 4 and 7; "4," means 4 alone."""
+    if text is None:
+        return None
+    try:
+        if "," in text:
+            return [int(part) for part in text.split(",") if part.strip()]
+        return list(range(int(text)))
+    except ValueError:
+        raise click.BadParameter(
+            f"Expected a number of seeds, or a list such as 0,1,2, but got {text!r}."
+        ) from None
+
+
+def parse_methods(text: str | None) -> list[str] | None:
+    return [part.strip() for part in text.split(",") if part.strip()] if text else None
+
+
+_SHARED = [
+    click.option("--seeds", help="How many seeds, or which: 5, or 0,3,4. Default: as many as the paper."),
+    click.option("--methods", help="Names, separated by commas. Default: nested."),
+    click.option("--instances", type=click.IntRange(min=1), help="Sequences to explain for each seed."),
+    click.option("--quick", is_flag=True, help="Few seeds and instances, small models: a smoke test."),
+    click.option(
+        "--log", is_flag=True, help="Log to MLflow; (seed, method) pairs already logged are not repeated."
+    ),
+    click.option("--fresh", is_flag=True, help="With --log: repeat everything in a new parent run."),
+    click.option("--json", "as_json_", is_flag=True, help="Print JSON instead of a table."),
+    click.option(
+        "--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Threads of torch."
+    ),
+]
+
+
+def shared_options(command: Command) -> Command:
+    for option in reversed(_SHARED):
+        command = option(command)
+    return command
+
+
+@click.group()
+def experiment() -> None:
+    """Run an experiment with known salient cells and print its table."""
+
+
+@experiment.command("rare-feature")
+@shared_options
+def rare_feature(**options: Any) -> None:
+    """A white-box regressor that reads 5 of 50 features."""
+    from dynamask_mlflow.experiments.registry import rare_experiment
+
+    _run(rare_experiment("feature"), **options)
+
+
+@experiment.command("rare-time")
+@shared_options
+def rare_time(**options: Any) -> None:
+    """A white-box regressor that reads 5 of 50 times."""
+    from dynamask_mlflow.experiments.registry import rare_experiment
+
+    _run(rare_experiment("time"), **options)
+
+
+@experiment.command("state")
+@click.option(
+    "--literal", is_flag=True, help="The paper's transition matrix to the letter: a state without memory."
+)
+@shared_options
+def state(literal: bool, **options: Any) -> None:
+    """A GRU whose label at each step obeys the feature that a hidden state chooses."""
+    from dynamask_mlflow.experiments.registry import state_experiment
+    from dynamask_mlflow.experiments.state import StateSetting
+
+    _run(state_experiment(StateSetting(stay=None) if literal else None), **options)
+
+
+@experiment.command("motif")
+@click.option(
+    "--family", type=click.Choice(["gru", "lstm", "tcn", "transformer"]), default="gru", show_default=True
+)
+@click.option(
+    "--length", type=click.IntRange(3, 20), default=8, show_default=True, help="Steps of the motif."
+)
+@click.option("--shape", type=click.Choice(["bump", "zigzag"]), default="bump", show_default=True)
+@click.option(
+    "--strength", type=float, default=10.0, show_default=True, help="Root of energy over background."
+)
+@shared_options
+def motif(family: Any, length: int, shape: Any, strength: float, **options: Any) -> None:
+    """One label a sequence, decided by a short pattern in a channel that matters."""
+    from dynamask_mlflow.experiments.motif import MotifSetting
+    from dynamask_mlflow.experiments.registry import motif_experiment
+
+    setting = MotifSetting(length=length, shape=shape, strength=strength)
+    _run(motif_experiment(setting, family), **options)
+
+
+def _run(
+    chosen: Experiment,
+    *,
+    seeds: str | None,
+    methods: str | None,
+    instances: int | None,
+    quick: bool,
+    log: bool,
+    fresh: bool,
+    as_json_: bool,
+    threads: int,
+) -> None:
+    import torch
+
+    from dynamask_mlflow.experiments.protocol import run_experiment
+    from dynamask_mlflow.experiments.table import as_json, as_text, rows
+    from dynamask_mlflow.experiments.tracking import MlflowStore
+
+    torch.set_num_threads(threads)
+    count = instances or (chosen.quick_instances if quick else chosen.instances)
+    store = MlflowStore(chosen, {"instances": count, "quick": quick}, fresh=fresh) if log else None
+    try:
+        result = run_experiment(
+            chosen,
+            methods=parse_methods(methods),
+            seeds=parse_seeds(seeds),
+            instances=count,
+            quick=quick,
+            store=store,
+            report=lambda line: click.echo(line, err=True),
+        )
+    except ValueError as error:
+        raise click.ClickException(str(error)) from error
+    if store:
+        store.finish(result)
+    if as_json_:
+        click.echo(as_json(chosen, result))
+    else:
+        click.echo(chosen.title)
+        click.echo(as_text(rows(chosen, result)))

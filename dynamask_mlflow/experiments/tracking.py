@@ -1,0 +1,118 @@
+"""Trials as MLflow runs: a parent run an experiment, a child run a (seed, method); finished ones are found
+again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from dynamask_mlflow._version import __version__
+from dynamask_mlflow.experiments.cache import settings_key
+from dynamask_mlflow.experiments.protocol import Experiment, ExperimentResult, Trial
+from dynamask_mlflow.experiments.table import as_json, as_markdown, rows
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+KEY_TAG = "dynamask.experiment_key"
+NAME_TAG = "dynamask.experiment"
+TITLE_TAG = "dynamask.title"
+SEED_TAG = "dynamask.seed"
+METHOD_TAG = "dynamask.method"
+_PARENT_TAG = "mlflow.parentRunId"
+_RUN_NAME_TAG = "mlflow.runName"
+MLFLOW_EXPERIMENT = "dynamask-experiments"
+
+
+class MlflowStore:
+    """Keeps trials as child runs of one parent run.
+
+    Runs of equal settings and version share a parent, so a run that was cut short goes on where it stopped.
+
+    Args:
+        settings: whatever else decides the numbers: instances, quick, ...
+        fresh: begin a new parent run instead of going on with an old one.
+    """
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        settings: Mapping[str, Any],
+        *,
+        fresh: bool = False,
+        client: MlflowClient | None = None,
+        mlflow_experiment: str = MLFLOW_EXPERIMENT,
+    ) -> None:
+        from mlflow import MlflowClient
+
+        self._experiment = experiment
+        self._client = client or MlflowClient()
+        self._home = self._experiment_id(mlflow_experiment)
+        self.key = settings_key(
+            experiment.name, {**settings, "title": experiment.title, "version": __version__}
+        )
+        found = None if fresh else self._find_parent()
+        self.parent = found or self._create_parent(settings)
+
+    def _experiment_id(self, name: str) -> str:
+        known = self._client.get_experiment_by_name(name)
+        return known.experiment_id if known else self._client.create_experiment(name)
+
+    def _find_parent(self) -> str | None:
+        runs = self._client.search_runs(
+            [self._home],
+            f"tags.`{KEY_TAG}` = '{self.key}'",
+            order_by=["attributes.start_time DESC"],
+            max_results=1,
+        )
+        return runs[0].info.run_id if runs else None
+
+    def _create_parent(self, settings: Mapping[str, Any]) -> str:
+        name = self._experiment.name
+        tags = {KEY_TAG: self.key, NAME_TAG: name, TITLE_TAG: self._experiment.title, _RUN_NAME_TAG: name}
+        run_id: str = self._client.create_run(self._home, tags=tags).info.run_id
+        for key, value in {**settings, "version": __version__}.items():
+            self._client.log_param(run_id, key, value)
+        return run_id
+
+    def find(self, seed: int, method: str) -> Trial | None:
+        runs = self._client.search_runs(
+            [self._home],
+            f"tags.`{_PARENT_TAG}` = '{self.parent}' and tags.`{SEED_TAG}` = '{seed}' "
+            f"and tags.`{METHOD_TAG}` = '{method}' and attributes.status = 'FINISHED'",
+            max_results=1,
+        )
+        return Trial(seed, method, dict(runs[0].data.metrics)) if runs else None
+
+    def add(self, trial: Trial) -> None:
+        from mlflow.entities import Metric, Param
+
+        name = f"{trial.method} seed {trial.seed}"
+        tags = {
+            _PARENT_TAG: self.parent,
+            _RUN_NAME_TAG: name,
+            NAME_TAG: self._experiment.name,
+            SEED_TAG: str(trial.seed),
+            METHOD_TAG: trial.method,
+        }
+        run_id = self._client.create_run(self._home, tags=tags).info.run_id
+        now = int(time.time() * 1000)
+        # A metric that is undefined on this case is left out rather than logged as NaN.
+        metrics = [Metric(key, value, now, 0) for key, value in trial.metrics.items() if value == value]
+        params = [Param("seed", str(trial.seed)), Param("method", trial.method)]
+        params += [Param(k, str(v)[:500]) for k, v in self._experiment.preset(trial.method).options.items()]
+        self._client.log_batch(run_id, metrics=metrics, params=params)
+        self._client.set_terminated(run_id, "FINISHED")
+
+    def finish(self, result: ExperimentResult) -> None:
+        """Log the table and the summary to the parent run and close it."""
+        for method in result.methods:
+            for metric in (*self._experiment.columns, "seconds_per_instance"):
+                summary = result.summary(method, metric)
+                if summary.count:
+                    self._client.log_metric(self.parent, f"{method}/{metric}", summary.mean)
+        self._client.log_text(self.parent, as_markdown(rows(self._experiment, result)) + "\n", "table.md")
+        self._client.log_text(self.parent, as_json(self._experiment, result) + "\n", "result.json")
+        self._client.set_terminated(self.parent, "FINISHED")
