@@ -14,7 +14,7 @@ from dynamask_mlflow.report.data import Curves, ReportData
 from dynamask_mlflow.report.drift import drift_payload
 from dynamask_mlflow.report.encode import base64_text, bytes_of_ranks, bytes_of_shares, words_of_values
 from dynamask_mlflow.report.outputs import Outputs, agreement, describe_predictions, describe_targets
-from dynamask_mlflow.report.words import what_removal_does, where_it_looks, word
+from dynamask_mlflow.report.words import moment, what_removal_does, where_it_looks, word
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +84,14 @@ def _curves(curves: Curves | None, data: ReportData) -> dict[str, Any] | None:
     }
 
 
+def _setting(value: Any) -> str | int | float:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ", ".join(str(item) for item in value)
+    return value if isinstance(value, str | int | float) else str(value)
+
+
 def _outputs(outputs: Outputs | None) -> dict[str, Any] | None:
     if outputs is None:
         return None
@@ -131,7 +139,7 @@ def build_payload(data: ReportData) -> Payload:
     values: dict[str, Any] = {
         "title": data.title,
         "model": data.model,
-        "created": data.created_at,
+        "created": moment(data.created_at),
         "task": data.task,
         "method": data.method,
         "unit": data.time_unit,
@@ -160,7 +168,7 @@ def build_payload(data: ReportData) -> Payload:
             }
             for method, result in data.comparison.items()
         ],
-        "settings": {k: v if isinstance(v, str | int | float) else str(v) for k, v in data.settings.items()},
+        "settings": {name: _setting(value) for name, value in data.settings.items()},
         "notes": list(data.notes),
         "warnings": list(data.warnings),
         "drift": None if data.drift is None else drift_payload(data.drift),

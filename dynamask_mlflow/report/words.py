@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Literal
 
 import numpy as np
@@ -60,6 +61,11 @@ _SHARED = {
     "instances": _number("Instances", "How many were explained."),
     "failures": _number("Failures", "How many could not be explained.", "lower"),
     "seconds": _number("Seconds", "Time taken."),
+    "sanity_similarity": _number(
+        "Same without training",
+        "How alike masks stay when the network's weights are shuffled. Near 0: they show what it learnt.",
+        "lower",
+    ),
     "converged": _flag("Settled", "The search for the mask came to rest."),
     "dead_gradient": _flag(
         "No gradient", "The model does not react to this input, so its mask says nothing."
@@ -131,8 +137,17 @@ def word(name: str, task: str, own: Mapping[str, str] | None = None) -> Word:
     return replace(found, help=text) if text else found
 
 
+def moment(text: str) -> str:
+    """An ISO date and time as people write it; any other text as it is."""
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        return text
+    return text if len(text) <= 10 else f"{when:%Y-%m-%d %H:%M %Z}".strip()
+
+
 def percent(share: float) -> str:
-    digits = 0 if share >= 0.095 or share == 0 else 1
+    digits = 0 if share >= 0.0995 or share == 0 else 1 if share >= 0.0095 else 2
     return f"{100 * share:.{digits}f}\N{NO-BREAK SPACE}%"
 
 

@@ -9,7 +9,7 @@ import pytest
 from icu_example import icu_report, with_drift, with_methods
 from report_shapes import every_shape, small
 
-from dynamask_mlflow.report import render_report
+from dynamask_mlflow.report import Curves, MethodResult, render_report
 
 pytestmark = pytest.mark.browser
 HOSTILE = "</script><img src=x onerror=alert(1)><!--"
@@ -176,4 +176,24 @@ def test_print_shows_every_part_in_light_colours(watch: Any) -> None:
     page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
     assert all(panel.is_visible() for panel in page.locator("[role=tabpanel]").all())
     assert page.evaluate("getComputedStyle(document.body).color") == "rgb(26, 32, 51)"
+    assert complaints == []
+
+
+def test_methods_measured_at_different_areas_share_one_figure(watch: Any) -> None:
+    curves = {
+        "one": Curves(areas=[0.1, 0.3], values={"ce": [1, 2]}),
+        "two": Curves(areas=[0.2, 0.4], values={"ce": [2, 3]}),
+    }
+    data = icu_report(
+        3, comparison={k: MethodResult(metrics={"ce": 1.0}, curves=v) for k, v in curves.items()}
+    )
+    page, complaints = watch(render_report(data))
+    page.click("#tab-methods")
+    chart = page.locator("#panel-methods .chart")
+    chart.locator("path.line").first.wait_for(state="attached")
+    assert chart.locator("path.line").count() == 2
+    chart.focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    assert page.locator("#tip").inner_text().split("\n")[1:] == ["two: 2"]
     assert complaints == []

@@ -8,7 +8,7 @@ from report_shapes import small
 
 from dynamask_mlflow.report.outputs import agreement, describe_predictions, describe_targets
 from dynamask_mlflow.report.payload import build_payload
-from dynamask_mlflow.report.words import what_removal_does, where_it_looks, word
+from dynamask_mlflow.report.words import moment, what_removal_does, where_it_looks, word
 
 MASKS = np.zeros((3, 8, 2))
 
@@ -105,3 +105,26 @@ def test_random_numbers_stand_beside_their_own() -> None:
         ("ce", 0.9, 0.2),
         ("area", 0.1, None),
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("2026-11-16T06:24:38+00:00", "2026-11-16 06:24 UTC"),
+        ("2026-11-16T06:24:38.123", "2026-11-16 06:24"),
+        ("2026-11-16", "2026-11-16"),
+        ("yesterday", "yesterday"),
+    ],
+)
+def test_moments_are_written_for_people(text: str, shown: str) -> None:
+    assert moment(text) == shown
+
+
+def test_settings_are_written_for_people() -> None:
+    data = small(MASKS, settings={"areas": (0.1, 0.2), "log_inputs": False, "seed": 3, "device": None})
+    assert build_payload(data).values["settings"] == {
+        "areas": "0.1, 0.2",
+        "log_inputs": "no",
+        "seed": 3,
+        "device": "None",
+    }

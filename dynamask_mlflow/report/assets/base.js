@@ -50,25 +50,32 @@ const least = (list, start = Infinity) => list.reduce((a, b) => (b < a ? b : a),
 
 const finite = (v) => typeof v === "number" && Number.isFinite(v);
 
+const minus = (text) => text.replace(/-/g, "−");
+
 function number(v) {
   if (!finite(v)) return "–";
   const size = Math.abs(v);
-  if (size !== 0 && (size < 0.001 || size >= 1e6)) return v.toExponential(1).replace("-", "−");
-  const digits = size >= 1000 ? 0 : size >= 100 ? 1 : size >= 10 ? 2 : 3;
-  const text = size >= 1000 ? Math.round(v).toLocaleString("en-US") : v.toFixed(digits);
-  return (Number.isInteger(v) && size < 1000 ? String(v) : text).replace("-", "−");
+  if (Number.isInteger(v) || (size >= 1000 && size < 1e6))
+    return minus(Math.round(v).toLocaleString("en-US"));
+  if (size < 0.001 || size >= 1e6) return minus(v.toExponential(1));
+  return minus(v.toFixed(size >= 100 ? 1 : size >= 10 ? 2 : 3));
 }
 
 function percent(v) {
   if (!finite(v)) return "–";
   const p = 100 * v;
+  if (p > 0 && p < 0.005) return "< 0.01\u00a0%";
   const digits = p === 0 || p >= 9.95 ? 0 : p >= 0.95 ? 1 : 2;
   return p.toFixed(digits) + "\u00a0%"; // never parted from its number
 }
 
+// A probability is never said to be certain because it was rounded.
+function chance(p) {
+  return p < 0.0005 && p > 0 ? "< 0.001" : p >= 0.9995 && p < 1 ? "> 0.999" : finite(p) ? p.toFixed(3) : "–";
+}
+
 // Ticks need no trailing zeros.
-const tickNumber = (v) =>
-  Math.abs(v) >= 1000 || v === 0 ? number(v) : String(+v.toPrecision(6)).replace("-", "−");
+const tickNumber = (v) => (Math.abs(v) >= 1000 || v === 0 ? number(v) : minus(String(+v.toPrecision(6))));
 const tickPercent = (v) => String(+(100 * v).toPrecision(3)) + "\u00a0%";
 
 // One number of digits for a column, so that its values can be compared at a glance.
@@ -76,7 +83,7 @@ function columnFormat(values, kind) {
   const size = most(values.filter(finite).map(Math.abs), 0);
   const whole = values.every((v) => !finite(v) || Number.isInteger(v));
   const digits = whole || size >= 1000 ? 0 : size >= 10 ? 1 : 3;
-  return (v) => (kind === "number" && finite(v) ? v.toFixed(digits).replace("-", "−") : show(v, kind));
+  return (v) => (kind === "number" && finite(v) ? minus(v.toFixed(digits)) : show(v, kind));
 }
 
 const show = (v, kind) =>

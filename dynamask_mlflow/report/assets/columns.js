@@ -16,7 +16,7 @@ function outputColumn(key, label, help, output) {
     sort: (n) => (output.value ? output.value[n] : output.text[n]),
     cell: (n) => {
       const detail =
-        output.kind === "probability" || output.kind === "classes" ? number(output.value[n]) : "";
+        output.kind === "probability" || output.kind === "classes" ? chance(output.value[n]) : "";
       return [
         h("span", { class: "word", text: output.text[n] || "–" }),
         detail ? h("span", { class: "sub", text: detail }) : null,

@@ -79,29 +79,25 @@ function comparison() {
   );
 }
 
+// Methods may be measured at areas of their own: all of them share one axis, and a line skips what it does not know.
 function comparedCurves() {
-  const withCurves = D.comparison.filter((m) => m.curves && m.curves.areas.length > 1);
-  const names = [...new Set(withCurves.flatMap((m) => m.curves.lines.map((l) => l.name)))];
+  const owners = D.comparison.filter((m) => m.curves);
+  const names = [...new Set(owners.flatMap((m) => m.curves.lines.map((line) => line.name)))];
+  const areas = [...new Set(owners.flatMap((m) => m.curves.areas))].sort((a, b) => a - b);
   return names.map((name) => {
-    const owners = withCurves.filter((m) => m.curves.lines.some((l) => l.name === name && l.values));
-    if (!owners.length) return null;
-    const first = owners[0].curves,
-      spoken = first.lines.find((l) => l.name === name);
-    const lines = owners
-      .filter((m) => String(m.curves.areas) === String(first.areas))
+    const found = owners
+      .map((m) => ({ ...m, line: m.curves.lines.find((line) => line.name === name) }))
+      .filter((m) => m.line && m.line.values);
+    if (!found.length) return null;
+    const spread = (m, values) => areas.map((area) => values[m.curves.areas.indexOf(area)] ?? null);
+    const lines = found
       .slice(0, 6)
-      .map((m, i) => ({
-        name: m.method,
-        values: m.curves.lines.find((l) => l.name === name).values,
-        look: i ? "other-" + i : "main",
-      }));
-    if (spoken.random) lines.push({ name: "random cells", values: spoken.random, look: "chance" });
-    return card(
-      titled(spoken),
-      spoken.help,
-      areaChart({ label: spoken.label + " of all methods", areas: first.areas, lines, kind: spoken.kind }),
-      chartKey(lines),
-    );
+      .map((m, i) => ({ name: m.method, values: spread(m, m.line.values), look: i ? "other-" + i : "main" }));
+    const [first, words] = [found[0], found[0].line];
+    if (words.random)
+      lines.push({ name: "random cells", values: spread(first, words.random), look: "chance" });
+    const chart = areaChart({ label: words.label + " of all methods", areas, lines, kind: words.kind });
+    return chart ? card(titled(words), words.help, chart, chartKey(lines)) : null;
   });
 }
 
@@ -121,6 +117,11 @@ const READING = [
     "are as many cells drawn by chance. An explanation is worth reading only if removing its cells changes more than removing random ones.",
   ],
   ["Shares", "of importance add up to 100 % over the channels, and again over the " + D.unit + "s."],
+  [
+    "Keys",
+    "The arrow keys move over the cells of a map, along a curve, and through the list of instances; Home and End jump to the ends; " +
+      "Enter on the overview map lists the instances that a channel leads; Tab moves on.",
+  ],
 ];
 
 function guide() {
@@ -193,17 +194,6 @@ function guide() {
           ),
         )
       : null,
-    h(
-      "div",
-      { class: "pair roomy" },
-      rowsTable("How it was made", null, settings, number),
-      card(
-        "Keys",
-        null,
-        h("p", {
-          text: "Arrow keys move over the cells of a map, along a curve, and through the list of instances; Home and End jump to the ends; Enter on the overview map lists the instances that a channel leads; Tab moves on.",
-        }),
-      ),
-    ),
+    rowsTable("How it was made", null, settings, tickNumber),
   );
 }

@@ -216,7 +216,7 @@ function drawRightBars(pen, g, options) {
       wide = (v / roof) * room;
     pen.fillStyle = bar;
     pen.fillRect(x, y + 0.15 * g.down, wide, Math.max(1, 0.7 * g.down - 1));
-    if (!named.has(row)) return;
+    if (!named.has(row) || v === 0) return; // a column of zeros says nothing
     pen.fillStyle = ink;
     pen.fillText(percent(v), x + wide + 5, y + 0.5 * g.down);
   });

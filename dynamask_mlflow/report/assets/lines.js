@@ -58,6 +58,14 @@ function measured(x, lines) {
 
 const isWide = (areas) => areas.length > 2 && areas[0] > 0 && areas[areas.length - 1] / areas[0] > 25;
 
+const ROUND = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1];
+
+function areaTicks(x, log) {
+  const [low, high] = [x[0], x[x.length - 1]];
+  const round = log ? ROUND.filter((v) => v >= low && v <= high) : niceTicks(low, high, 5);
+  return round.length > 1 ? round : x;
+}
+
 // options: label, areas, lines, kind of the values, height, marks
 function areaChart(options) {
   const { x, lines } = measured(options.areas, options.lines);
@@ -71,6 +79,7 @@ function areaChart(options) {
     log,
     height: options.height,
     marks: (options.marks || []).filter((mark) => mark.x >= x[0] && mark.x <= x[x.length - 1]),
+    xTicks: areaTicks(x, log),
     xFormat: tickPercent,
     xName: (v) => percent(v) + " of the cells",
     xTitle: "share of cells in the mask" + (log ? " (log scale)" : ""),
@@ -218,7 +227,7 @@ function pointMark(look, verdict, x, y) {
 
 function pickTicks(options, x) {
   const kept = [];
-  options.x.forEach((v) => {
+  (options.xTicks || options.x).forEach((v) => {
     const place = x(v);
     const room = Math.max(options.xFormat(v).length * 7, 20) + 8;
     if (!kept.length || place - x(kept[kept.length - 1]) >= room) kept.push(v);

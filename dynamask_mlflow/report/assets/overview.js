@@ -52,13 +52,24 @@ function tile(e) {
   );
 }
 
+// As many columns as there are children where there is room, else a number that leaves no ragged end.
+function columnsOf(look, attributes, children) {
+  const node = h("div", { class: look, ...attributes }, children);
+  node.style.setProperty("--all", children.length);
+  node.style.setProperty(
+    "--some",
+    children.length === 3 || children.length > 4 ? 3 : Math.min(2, children.length),
+  );
+  return node;
+}
+
 function tiles() {
   const shown = TILES.map(entry).filter((e) => e && finite(e.value));
   const kept = shown.some((e) => e.name === "information_normalized")
     ? shown.filter((e) => e.name !== "information")
     : shown;
   return kept.length
-    ? h("section", { class: "tiles", "aria-label": "Summary" }, kept.slice(0, 6).map(tile))
+    ? columnsOf("tiles", { "aria-label": "Summary", role: "group" }, kept.slice(0, 6).map(tile))
     : null;
 }
 
@@ -193,6 +204,6 @@ function overview(go) {
     ),
     N ? tiles() : null,
     N && T && C ? profileCard(go) : null,
-    h("div", { class: "pair" }, curveCards(), spread),
+    columnsOf("figures", {}, [...curveCards(), spread].filter(Boolean)),
   );
 }

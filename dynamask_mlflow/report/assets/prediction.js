@@ -4,9 +4,9 @@ function spoken(output, n) {
   if (!output) return null;
   const detail =
     output.kind === "probability"
-      ? " (" + riskName() + " " + number(output.value[n]) + ")"
+      ? " (" + riskName() + " " + chance(output.value[n]) + ")"
       : output.kind === "classes"
-        ? " (probability " + number(output.value[n]) + ")"
+        ? " (probability " + chance(output.value[n]) + ")"
         : "";
   return (output.text[n] || "–") + detail;
 }
@@ -26,7 +26,8 @@ function sentence(n, extent) {
 function dumbbell(n) {
   const [before, after] = [D.before, D.after];
   if (!before || !before.value || before.series || before.kind === "classes") return null;
-  const chance = before.kind === "probability";
+  const risk = before.kind === "probability";
+  const told = risk ? chance : number;
   const values = [
     ...before.value,
     ...(after ? after.value : []),
@@ -40,7 +41,7 @@ function dumbbell(n) {
     {
       class: "chart dumbbell",
       role: "img",
-      "aria-label": "With everything " + number(a) + ", without the highlighted cells " + number(b),
+      "aria-label": "With everything " + told(a) + ", without the highlighted cells " + told(b),
     },
     (node, width) => {
       const left = 14,
@@ -65,7 +66,7 @@ function dumbbell(n) {
             text: tickNumber(v),
           }),
         );
-      if (chance)
+      if (risk)
         picture.append(svg("line", { class: "mark", x1: x(0.5), x2: x(0.5), y1: y - 10, y2: y + 22 }));
       if (finite(actual))
         picture.append(svg("path", { class: "actual", d: "M" + x(actual) + " " + (y + 9) + "l6 11h-12z" }));
@@ -82,8 +83,8 @@ function dumbbell(n) {
         );
       };
       const near = finite(b) && Math.abs(x(a) - x(b)) < 130;
-      if (finite(a)) name(a, "with everything " + number(a), near ? 14 : 0);
-      if (finite(b)) name(b, "without " + number(b), 0);
+      if (finite(a)) name(a, "with everything " + told(a), near ? 14 : 0);
+      if (finite(b)) name(b, "without " + told(b), 0);
       node.replaceChildren(
         picture,
         ...(finite(actual) ? [h("p", { class: "note", text: "▲ actual value " + number(actual) })] : []),
@@ -133,7 +134,7 @@ function classBars(n) {
             [after, "after"],
           ]
             .filter(([p]) => p)
-            .map(([p, look]) => h("td", {}, bar(p[i], look), h("span", { text: number(p[i]) }))),
+            .map(([p, look]) => h("td", {}, bar(p[i], look), h("span", { text: chance(p[i]) }))),
         ),
       ),
     ),

@@ -2,15 +2,15 @@
 
 function seriesCard(n, sums) {
   const order = channelOrder(sums.byChannel, "importance");
+  // the leading channels, without those that the mask does not touch
+  const first = Math.max(1, Math.min(FIRST_SERIES, sums.byChannel.filter((share) => share >= 0.005).length));
   const state = { all: false };
   const place = h("div", { class: "series" });
   const draw = () =>
-    place.replaceChildren(
-      ...(state.all ? order : order.slice(0, FIRST_SERIES)).map((c) => sparkline(n, c, sums)),
-    );
+    place.replaceChildren(...(state.all ? order : order.slice(0, first)).map((c) => sparkline(n, c, sums)));
   draw();
   const more =
-    C > FIRST_SERIES
+    C > first
       ? h("button", {
           type: "button",
           class: "plain",
@@ -19,7 +19,7 @@ function seriesCard(n, sums) {
           onclick: (event) => {
             state.all = !state.all;
             event.target.textContent = state.all
-              ? "Show the leading " + FIRST_SERIES
+              ? "Show the leading channels only"
               : "Show all " + C + " channels";
             event.target.setAttribute("aria-expanded", String(state.all));
             draw();
