@@ -17,7 +17,6 @@ from torch import Tensor, nn
 
 Model = nn.Module | Callable[[Tensor], Tensor]
 Output = Literal["logits", "probabilities", "values"]
-OUTPUTS = ("auto", "logits", "probabilities")
 
 _TINY = 1e-7
 
@@ -99,7 +98,9 @@ class BlackBox:
 def open_black_box(model: Model, x: Tensor, task: str, output: str = "auto") -> BlackBox:
     """Try the model on a few instances, check what comes, and settle how its outputs are to be read."""
     if not callable(model):
-        raise ModelError(f"Expected a torch module or a callable on (B, T, d), but got {type(model).__name__}.")
+        raise ModelError(
+            f"Expected a torch module or a callable on (B, T, d), but got {type(model).__name__}."
+        )
     probe = x[: min(len(x), 4)].detach().clone().requires_grad_()
     try:
         raw = model(probe)
@@ -134,7 +135,9 @@ def _check_output(raw: Any, probe: Tensor) -> None:
             "Labels, argmax, numpy, .detach() and torch.no_grad() inside the model have that effect."
         )
     if not bool(torch.isfinite(raw).all()):
-        raise ModelError("Expected finite outputs, but the model returned NaN or infinity on the given inputs.")
+        raise ModelError(
+            "Expected finite outputs, but the model returned NaN or infinity on the given inputs."
+        )
 
 
 def _gives_probabilities(model: Model, probe: Tensor) -> bool:
@@ -188,7 +191,9 @@ def predict(
                 parts.append(y.float().cpu().numpy())
     result = np.concatenate(parts)
     if not np.isfinite(result).all():
-        raise ModelError("Expected finite outputs, but the model returned NaN or infinity on the given inputs.")
+        raise ModelError(
+            "Expected finite outputs, but the model returned NaN or infinity on the given inputs."
+        )
     return result
 
 

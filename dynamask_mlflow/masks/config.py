@@ -5,14 +5,13 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self
 
 Task = Literal["classification", "regression"]
 TASKS = ("classification", "regression")
 LOSSES = ("auto", "squared", "cross_entropy", "log_loss", "logit", "margin")
 AREA_RULES = ("auto", "best", "extremal")
-
-_Config = TypeVar("_Config")
+OUTPUTS = ("auto", "logits", "probabilities")
 
 
 def reject_unknown_keys(cls: type[Any], keys: Iterable[str]) -> None:
@@ -32,7 +31,7 @@ class ExplainConfig:
     Attributes:
         method: name of a registered method: "nested" (one fit for every area) or "paper" (Algorithm 1), ...
         operators: perturbation operators as specs such as "blur:1", "moving_average:3", "past_average:6",
-            "time_mean", "zero", "random_fade", "noise"; None lets the method choose.
+            "time_mean", "zero", "random_fade", "noise", or operators of one's own; None lets the method choose.
         area: "auto", "best", "extremal", or a share in (0, 1] of the cells.
         areas: the grid of areas on which the error curve is computed; None lets the method choose.
         epsilon: for area="extremal": the greatest error, relative to the empty mask's, that is accepted.
@@ -41,6 +40,11 @@ class ExplainConfig:
         time_weight: weight lambda_c of the jumps of the mask over time; None lets the method choose.
         steps: optimisation steps; None is the method's default.
         learning_rate: step size; None is the method's default.
+        momentum: alpha of Algorithm 1, for method="paper"; so are the next three.
+        size_weight: lambda_0, the first weight of the size regulariser.
+        dilation: delta, the factor by which that weight grows.
+        reduction: "sum" as in the paper's text, or "mean" as in its released code.
+        output: whether a classifier gives "logits" or "probabilities"; "auto" looks.
         seed: of every random draw. The mask of an instance depends on its data, these settings and the seed alone.
         device: "auto" (CUDA, else MPS, else CPU) or a torch device.
         memory_budget: bytes that one batch may take on the device.
@@ -48,7 +52,7 @@ class ExplainConfig:
     """
 
     method: str = "nested"
-    operators: tuple[str, ...] | None = None
+    operators: tuple[Any, ...] | None = None
     area: float | str = "auto"
     areas: tuple[float, ...] | None = None
     epsilon: float = 0.1
@@ -57,13 +61,20 @@ class ExplainConfig:
     time_weight: float | None = None
     steps: int | None = None
     learning_rate: float | None = None
+    momentum: float = 1.0
+    size_weight: float = 0.1
+    dilation: float = 1000.0
+    reduction: str = "sum"
+    output: str = "auto"
     seed: int = 0
     device: str = "auto"
     memory_budget: int = 1 << 30
     progress: bool | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.operators, str):
+        if self.operators is not None and (
+            isinstance(self.operators, str) or not hasattr(self.operators, "__iter__")
+        ):
             object.__setattr__(self, "operators", (self.operators,))
         elif self.operators is not None:
             object.__setattr__(self, "operators", tuple(self.operators))
@@ -73,7 +84,9 @@ class ExplainConfig:
                 raise ValueError(f"Expected areas in (0, 1], but got {self.areas}.")
         if isinstance(self.area, str):
             if self.area not in AREA_RULES:
-                raise ValueError(f"Expected area to be a share in (0, 1] or one of {AREA_RULES}, but got {self.area!r}.")
+                raise ValueError(
+                    f"Expected area to be a share in (0, 1] or one of {AREA_RULES}, but got {self.area!r}."
+                )
         elif not 0 < self.area <= 1:
             raise ValueError(f"Expected area in (0, 1], but got {self.area}.")
         if self.loss not in LOSSES:
@@ -86,6 +99,12 @@ class ExplainConfig:
             raise ValueError(f"Expected steps >= 1, but got {self.steps}.")
         if self.learning_rate is not None and not self.learning_rate > 0:
             raise ValueError(f"Expected learning_rate > 0, but got {self.learning_rate}.")
+        if self.dilation < 1:
+            raise ValueError(f"Expected dilation >= 1, but got {self.dilation}.")
+        if self.reduction not in ("sum", "mean"):
+            raise ValueError(f"Expected reduction to be 'sum' or 'mean', but got {self.reduction!r}.")
+        if self.output not in OUTPUTS:
+            raise ValueError(f"Expected output to be one of {OUTPUTS}, but got {self.output!r}.")
         if self.memory_budget < 1:
             raise ValueError(f"Expected memory_budget in bytes, at least 1, but got {self.memory_budget}.")
 

@@ -52,7 +52,7 @@ class Discrepancy:
         if self.loss == "logit":
             shift = y - y0
             return (shift - shift.mean(-1, keepdim=True)).square().sum(-1)
-        return (class_margin(y0, y0) - class_margin(y, y0)).clamp(min=0).square().sum(-1)
+        return (class_margin(y0, y0) - class_margin(y, y0)).clamp(min=0).square()
 
 
 def class_margin(y: Tensor, reference: Tensor) -> Tensor:

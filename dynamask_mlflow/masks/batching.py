@@ -1,0 +1,81 @@
+"""How many instances fit into one batch, and what to do when they did not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from dynamask_mlflow.masks.black_box import BlackBox, Model
+
+# Larger batches do not run faster on a CPU, they only leave its caches.
+_MOST_ON_CPU = 128
+_MOST = 4096
+_ENGINE_TENSORS = 48
+
+_Part = TypeVar("_Part")
+
+
+def activation_bytes(model: Model, black_box: BlackBox, x: Tensor) -> int:
+    """Bytes that autograd keeps for one instance between forward and backward, weights not counted."""
+    weights = {p.data_ptr() for p in model.parameters()} if isinstance(model, nn.Module) else set()
+    seen: dict[int, int] = {}
+
+    def note(tensor: Tensor) -> Tensor:
+        if tensor.data_ptr() not in weights:
+            seen[tensor.data_ptr()] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    probe = x[:1].detach().expand(2, -1, -1).clone().requires_grad_()
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        outputs = black_box(probe)
+    del outputs
+    return sum(seen.values()) // 2
+
+
+def batch_size(model: Model, black_box: BlackBox, x: Tensor, budget: int, replicas: int = 1) -> int:
+    """Instances a batch within the budget; `replicas` copies of each are fitted side by side."""
+    cells = x.shape[1] * x.shape[2]
+    each = (activation_bytes(model, black_box, x) + _ENGINE_TENSORS * cells * x.element_size()) * replicas
+    most = _MOST_ON_CPU if x.device.type == "cpu" else _MOST
+    return int(max(1, min(budget // each, most // replicas or 1, len(x))))
+
+
+def out_of_memory(error: BaseException) -> bool:
+    text = str(error).lower()
+    return isinstance(error, (torch.cuda.OutOfMemoryError, MemoryError)) or (
+        isinstance(error, RuntimeError) and ("out of memory" in text or "can't allocate memory" in text)
+    )
+
+
+def in_batches(total: int, size: int, fit: Callable[[slice], _Part]) -> Iterator[_Part]:
+    """Fit slice after slice; a batch that runs out of memory is halved and tried again."""
+    start = 0
+    while start < total:
+        stop = min(total, start + size)
+        try:
+            part = fit(slice(start, stop))
+        except Exception as error:
+            if not out_of_memory(error) or size == 1:
+                raise
+            size = max(1, size // 2)
+            _free_memory()
+            continue
+        yield part
+        start = stop
+
+
+def _free_memory() -> None:
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+def versions() -> dict[str, Any]:
+    """What the result depends on beside data, settings and seed."""
+    import numpy as np
+
+    from dynamask_mlflow._version import __version__
+
+    return {"dynamask_mlflow": __version__, "torch": torch.__version__, "numpy": np.__version__}

@@ -1,0 +1,178 @@
+"""The verb: fit masks to a batch of sequences."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from dynamask_mlflow.masks.batching import batch_size, in_batches, versions
+from dynamask_mlflow.masks.black_box import Model, as_inputs, frozen, open_black_box, resolve_device
+from dynamask_mlflow.masks.config import TASKS, ExplainConfig
+from dynamask_mlflow.masks.draws import Draws
+from dynamask_mlflow.masks.fitted import Fitted, Tick
+from dynamask_mlflow.masks.operators import Batch, parse_operators
+from dynamask_mlflow.masks.registry import find_method
+from dynamask_mlflow.masks.result import Masks
+
+
+def explain(
+    model: Model,
+    x: NDArray[Any] | Tensor,
+    *,
+    task: str = "classification",
+    lengths: Sequence[int] | NDArray[Any] | Tensor | None = None,
+    observed: NDArray[Any] | Tensor | None = None,
+    config: ExplainConfig | None = None,
+    **options: Any,
+) -> Masks:
+    """Which cells of each sequence the model's answer rests on.
+
+    Args:
+        model: module or callable on (B, T, d) that returns (B,), (B, C), (B, T) or (B, T, C), differentiable.
+        x: (N, T, d), finite.
+        task: "classification" or "regression".
+        lengths: (N,) how many steps of each sequence exist; the rest is padding.
+        observed: (N, T, d) which cells were measured. The others keep their values and are never salient.
+        config: settings; `options` of the same names override it.
+        **options: any field of `ExplainConfig`, for instance method, area, seed, device.
+
+    Returns:
+        Masks of the N instances, in their order.
+
+    Example:
+        >>> import torch
+        >>> from dynamask_mlflow import explain
+        >>> def last_step_of_channel_0(x):
+        ...     return x[:, -1, 0]
+        >>> x = torch.randn(2, 6, 3, generator=torch.Generator().manual_seed(0))
+        >>> masks = explain(last_step_of_channel_0, x, task="regression", progress=False)
+        >>> (masks.masks > 0.5).nonzero()
+        (array([0, 1]), array([5, 5]), array([0, 0]))
+    """
+    if task not in TASKS:
+        raise ValueError(f"Expected task to be one of {TASKS}, but got {task!r}.")
+    settings = (config or ExplainConfig()).with_options(**options)
+    method = find_method(settings.method)
+    if settings.operators is not None:
+        parse_operators(settings.operators)
+    inputs = as_inputs(x)
+    exists = existing_cells(inputs, lengths, observed)
+    device = resolve_device(settings.device)
+    total, steps, channels = inputs.shape
+    with frozen(model, device):
+        black_box = open_black_box(model, inputs[:4].to(device), task, settings.output)
+        replicas = len(settings.areas or range(11)) if settings.method == "paper" else 1
+        size = batch_size(
+            model, black_box, inputs[:1].to(device).expand(total, -1, -1), settings.memory_budget, replicas
+        )
+        draws = Draws(settings.seed, steps, channels, device)
+
+        with _Progress(settings, total, size) as bar:
+
+            def fit(part: slice) -> Masks:
+                batch = Batch(
+                    inputs[part].to(device),
+                    None if exists is None else exists[part].to(device),
+                    torch.arange(part.start, part.stop, device=device),
+                    draws,
+                )
+                fitted = method(black_box, batch, settings, bar.tick)
+                return _to_masks(fitted, _description(settings, task, black_box.output))
+
+            parts = list(in_batches(total, size, fit))
+    masks = Masks.concatenate(parts)
+    if not np.isfinite(masks.masks).all() or not np.isfinite(masks.errors).all():
+        raise ValueError("Expected finite masks, but the model returned NaN or infinity on perturbed inputs.")
+    return masks
+
+
+def existing_cells(
+    inputs: Tensor,
+    lengths: Sequence[int] | NDArray[Any] | Tensor | None,
+    observed: NDArray[Any] | Tensor | None,
+) -> Tensor | None:
+    """(N, T, d) booleans, or None when every cell exists."""
+    total, steps, _ = inputs.shape
+    exists = None
+    if lengths is not None:
+        ends = torch.as_tensor(np.asarray(lengths))
+        if ends.shape != (total,) or bool((ends < 1).any()) or bool((ends > steps).any()):
+            raise ValueError(
+                f"Expected {total} lengths in 1 .. {steps}, but got {np.asarray(lengths).tolist()}."
+            )
+        exists = (torch.arange(steps)[None] < ends[:, None])[:, :, None].expand_as(inputs)
+    if observed is not None:
+        seen = torch.as_tensor(np.asarray(observed)).bool()
+        if seen.shape != inputs.shape:
+            raise ValueError(
+                f"Expected observed of shape {tuple(inputs.shape)}, but got {tuple(seen.shape)}."
+            )
+        exists = seen if exists is None else exists & seen
+    if exists is not None and not bool(exists.flatten(1).any(1).all()):
+        missing = int((~exists.flatten(1).any(1)).sum())
+        raise ValueError(
+            f"Expected at least one existing cell an instance, but {missing} instances have none."
+        )
+    return exists
+
+
+def _description(settings: ExplainConfig, task: str, output: str) -> dict[str, Any]:
+    keep = asdict(settings)
+    for key in ("device", "memory_budget", "progress"):
+        keep.pop(key)
+    if settings.operators is not None:
+        keep["operators"] = [op if isinstance(op, str) else op.spec for op in settings.operators]
+    if settings.areas is not None:
+        keep["areas"] = list(settings.areas)
+    return {**keep, "task": task, "output": output, "versions": versions()}
+
+
+def _to_masks(fitted: Fitted, description: dict[str, Any]) -> Masks:
+    def array(values: Tensor) -> NDArray[Any]:
+        return values.detach().cpu().numpy()
+
+    return Masks(
+        masks=array(fitted.masks).astype(np.float32),
+        scores=array(fitted.scores).astype(np.float32),
+        areas=np.asarray(fitted.areas, dtype=np.float64),
+        errors=array(fitted.errors).astype(np.float64),
+        area=array(fitted.area).astype(np.float64),
+        diagnostics={name: array(values) for name, values in fitted.diagnostics.items()},
+        config=description,
+    )
+
+
+class _Progress:
+    """A bar over the fits; by default only where somebody watches and there is something to wait for."""
+
+    def __init__(self, settings: ExplainConfig, total: int, size: int) -> None:
+        self._wanted = settings.progress
+        self._batches = -(-total // size)
+        self._bar: Any = None
+        self.tick: Tick = lambda: None
+        self._settings = settings
+
+    def __enter__(self) -> _Progress:
+        shown = self._wanted if self._wanted is not None else sys.stderr.isatty()
+        if shown:
+            from tqdm import tqdm
+
+            from dynamask_mlflow.masks import nested, paper
+
+            default = {"nested": nested.STEPS, "paper": paper.STEPS}.get(self._settings.method)
+            steps = self._settings.steps or default
+            total = None if steps is None else steps * self._batches
+            self._bar = tqdm(total=total, desc="fitting masks", unit="step", leave=False)
+            self.tick = self._bar.update
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.close()

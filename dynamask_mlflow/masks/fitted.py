@@ -1,0 +1,34 @@
+"""What a method gives back for one batch, still on the device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor
+
+from dynamask_mlflow.masks.black_box import BlackBox
+from dynamask_mlflow.masks.config import ExplainConfig
+from dynamask_mlflow.masks.operators import Batch
+
+Tick = Callable[[], None]
+"""Called once for each step of a fit, for the progress bar."""
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """masks and scores (B, T, d), areas (A,), errors (B, A), area (B,), diagnostics name -> (B,)."""
+
+    masks: Tensor
+    scores: Tensor
+    areas: tuple[float, ...]
+    errors: Tensor
+    area: Tensor
+    diagnostics: dict[str, Tensor]
+
+
+class Method(Protocol):
+    """Fits one batch. Must not feel the batch's size or order."""
+
+    def __call__(self, black_box: BlackBox, batch: Batch, config: ExplainConfig, tick: Tick) -> Fitted: ...

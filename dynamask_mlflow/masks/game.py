@@ -1,0 +1,175 @@
+"""The game a mask plays against the black box: keep a few cells and preserve the answer, or delete them and lose it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from dynamask_mlflow.masks.black_box import BlackBox
+from dynamask_mlflow.masks.objective import Discrepancy, class_margin
+from dynamask_mlflow.masks.operators import Batch, Operator, Perturbation
+
+_FRESH_DRAWS = 4
+_FRESH_STEP = 4001
+
+
+def choose_loss(loss: str, black_box: BlackBox, reference: Tensor) -> str:
+    """The loss when none is asked for.
+
+    Values are compared by squared error and classes at every step by their logits. One class for the whole sequence is
+    compared by its margin: the decision has to stand, not every digit of its logit.
+    """
+    if loss != "auto":
+        return loss
+    if black_box.task == "regression":
+        return "squared"
+    return "margin" if reference.shape[1] == 1 else "logit"
+
+
+@dataclass(frozen=True)
+class Game:
+    """A batch, its operators and its error, ready to be played step after step.
+
+    Errors are counted from the value at M = 1 and divided by one normaliser an instance, the largest error that any
+    operator makes on the empty mask: an operator that removes next to nothing then has next to nothing to say.
+    """
+
+    black_box: BlackBox
+    batch: Batch
+    operators: tuple[Operator, ...]
+    prepared: tuple[Perturbation | None, ...]
+    discrepancy: Discrepancy
+    floor: Tensor
+    empty: Tensor
+    normaliser: Tensor
+    deletion: bool
+
+    @classmethod
+    def open(
+        cls,
+        black_box: BlackBox,
+        batch: Batch,
+        operators: tuple[Operator, ...],
+        loss: str,
+        deletion: bool,
+    ) -> Game:
+        x = batch.x
+        with torch.no_grad():
+            reference = black_box(x)
+            when = None
+            if batch.exists is not None and reference.shape[1] == x.shape[1]:
+                when = batch.exists.any(-1).to(x.dtype)
+            discrepancy = Discrepancy(
+                reference, choose_loss(loss, black_box, reference), black_box.task == "classification", when
+            )
+            prepared = tuple(None if op.random else op.prepare(batch, 0) for op in operators)
+            floor = discrepancy(reference)
+            game = cls(
+                black_box,
+                batch,
+                operators,
+                prepared,
+                discrepancy,
+                floor,
+                floor,
+                torch.ones_like(floor),
+                deletion,
+            )
+            nothing = torch.zeros_like(x)
+            empty = torch.stack(
+                [
+                    torch.stack(
+                        [
+                            (discrepancy(black_box(game.perturb(nothing, i, _FRESH_STEP + k)[0])) - floor)
+                            for k in range(_FRESH_DRAWS if op.random else 1)
+                        ]
+                    ).mean(0)
+                    for i, op in enumerate(operators)
+                ]
+            ).clamp(min=0)
+        if discrepancy.classification and discrepancy.loss == "margin":
+            # Where the empty input gives the same class, a tenth of the margin is the yardstick.
+            least = 1e-12 + 0.01 * class_margin(reference, reference).square().sum(1)
+        else:
+            least = 1e-12 + 1e-9 * reference.flatten(1).square().sum(1)
+        return cls(
+            black_box,
+            batch,
+            operators,
+            prepared,
+            discrepancy,
+            floor,
+            empty,
+            torch.maximum(empty.amax(0), least),
+            deletion,
+        )
+
+    def perturb(self, mask: Tensor, index: int, step: int) -> tuple[Tensor, Tensor]:
+        """Pi_M(X) by one operator, and its derivative; cells that do not exist stay as they are."""
+        perturbation = self.prepared[index] or self.operators[index].prepare(self.batch, step)
+        moved, slope = perturbation(mask)
+        if self.batch.exists is None:
+            return moved, slope
+        return torch.where(self.batch.exists, moved, self.batch.x), slope * self.batch.exists
+
+    def _loss(self, outputs: Tensor) -> Tensor:
+        share = (self.discrepancy(outputs) - self.floor).clamp(min=0) / self.normaliser
+        return torch.sqrt(share + 1e-4)
+
+    def _signed_margin(self, outputs: Tensor) -> Tensor:
+        """The margin itself, in units of the root normaliser: it can also be gained, which no error can tell."""
+        margin = class_margin(outputs, self.discrepancy.reference)
+        if self.discrepancy.when is not None:
+            margin = margin * self.discrepancy.when
+        return margin.sum(1) / self.normaliser.sqrt()
+
+    @property
+    def by_margin(self) -> bool:
+        return self.discrepancy.classification and self.discrepancy.loss == "margin"
+
+    def gradient(self, mask: Tensor, index: int, step: int) -> Tensor:
+        """Gradient by the mask of what the fit minimises at this step, (B, T, d)."""
+        moved, slope = self.perturb(1 - mask if self.deletion else mask, index, step)
+        moved = moved.detach().requires_grad_()
+        outputs = self.black_box(moved)
+        if self.deletion:
+            # Removing must lower the margin, or raise the error; d(1 - M)/dM turns the sign once more.
+            loss = -self._signed_margin(outputs) if self.by_margin else self._loss(outputs)
+        else:
+            loss = self._loss(outputs)
+        (gradient,) = torch.autograd.grad(loss.sum(), moved)
+        return gradient * slope
+
+    def error(self, mask: Tensor) -> Tensor:
+        """L_e(M), or L_e(1 - M) for deletion, counted from its value at M = 1, by the first operator."""
+        return (
+            self.discrepancy(self.black_box(self.perturb(1 - mask if self.deletion else mask, 0, 0)[0]))
+            - self.floor
+        )
+
+    def error_gradient(self, mask: Tensor, step: int) -> Tensor:
+        """Gradient of L_e(M), or of -L_e(1 - M) for deletion, as Algorithm 1 has it."""
+        moved, slope = self.perturb(1 - mask if self.deletion else mask, 0, step)
+        moved = moved.detach().requires_grad_()
+        (gradient,) = torch.autograd.grad(self.discrepancy(self.black_box(moved)).sum(), moved)
+        return gradient * slope
+
+    def worth(self, level: float, index: int, step: int) -> Tensor:
+        """How fast the answer comes back as each cell is restored, with all cells restored to `level`, (B, T, d)."""
+        moved, slope = self.perturb(torch.full_like(self.batch.x, level), index, step)
+        moved = moved.detach().requires_grad_()
+        outputs = self.black_box(moved)
+        gain = self._signed_margin(outputs) if self.by_margin else -self._loss(outputs)
+        (gradient,) = torch.autograd.grad(gain.sum(), moved)
+        return gradient * slope
+
+    def distance(self, mask: Tensor, index: int, step: int) -> Tensor:
+        """(B,): 0 when the mask does all it should, about 1 for the empty mask."""
+        with torch.no_grad():
+            outputs = self.black_box(self.perturb(1 - mask if self.deletion else mask, index, step)[0])
+            share = (self.discrepancy(outputs) - self.floor).clamp(min=0) / self.normaliser
+            if not self.deletion:
+                return share.sqrt()
+            return ((self.empty[index] / self.normaliser).sqrt() - share.sqrt()).clamp(min=0)

@@ -1,0 +1,230 @@
+"""Nested masks: one score a cell, fitted once, holds the mask of every area.
+
+The fit starts from gradients averaged between the empty and the full mask, then descends on the scores: each step
+draws an area and an operator, plays the game with the mask of that area, and follows the gradient through it. Twice,
+before and after the descent, the scores are compared with themselves smoothed over time, and each instance keeps the
+width that tells its story with the least error, the fewest cells and the fewest runs of cells.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from dynamask_mlflow.masks.area import DEFAULT_AREAS, best_area, extremal_area, log_grid, thrifty_area
+from dynamask_mlflow.masks.black_box import BlackBox
+from dynamask_mlflow.masks.config import ExplainConfig
+from dynamask_mlflow.masks.fitted import Fitted, Tick
+from dynamask_mlflow.masks.game import Game
+from dynamask_mlflow.masks.objective import time_regulariser
+from dynamask_mlflow.masks.operators import Batch, Operator, parse_operators
+from dynamask_mlflow.masks.scores import entry_order, mask_at, score_gradient, smooth_in_time
+from dynamask_mlflow.masks.start import path_gradients, starting_scores, without_influence
+
+OPERATORS = ("noise", "time_mean", "moving_average:3", "zero", "random_fade", "blur:1")
+DELETION_OPERATORS = ("time_mean",)
+STEPS = 80
+FAST_STEPS = 24
+
+_JUDGES = ("time_mean", "noise", "random_fade")
+_WIDTHS = (0.0, 0.7, 1.5, 3.0, 6.0)
+_HOT, _COLD = 1.0, 0.05
+_GOLDEN = 0.6180339887498949
+_FRESH_STEP = 6001
+_BETAS = (0.9, 0.999)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What `auto` means for this batch."""
+
+    steps: int
+    learning_rate: float
+    time_weight: float
+    widths: tuple[float, ...]
+    wide: bool
+
+    @classmethod
+    def of(cls, config: ExplainConfig, game: Game) -> _Plan:
+        # Gradients rank the cells of one answer a sequence well, and a long descent would overfit its one number.
+        rate = 0.03 if game.by_margin and not config.deletion else 0.1
+        return cls(
+            steps=config.steps or STEPS,
+            learning_rate=config.learning_rate or rate,
+            time_weight=config.time_weight or 0.0,
+            widths=(0.0,) if config.deletion else _WIDTHS,
+            wide=config.deletion,
+        )
+
+
+def fit_nested(black_box: BlackBox, batch: Batch, config: ExplainConfig, tick: Tick) -> Fitted:
+    """Fit one batch; see the module's text. Nothing inside waits for the device."""
+    default = DELETION_OPERATORS if config.deletion else OPERATORS
+    operators = parse_operators(config.operators or default)
+    game = Game.open(black_box, batch, operators, config.loss, config.deletion)
+    fit = _Fit(game, _Plan.of(config, game), tick)
+    scores, mid_cost = fit.run()
+    return _conclude(fit, scores, mid_cost, config)
+
+
+class _Fit:
+    def __init__(self, game: Game, plan: _Plan, tick: Tick) -> None:
+        self.game, self.plan, self.tick = game, plan, tick
+        self.exists = game.batch.exists
+        x = game.batch.x
+        cells = x.shape[1] * x.shape[2]
+        self.number = (
+            x.new_full((len(x),), float(cells))
+            if self.exists is None
+            else self.exists.flatten(1).sum(1).to(x.dtype)
+        ).clamp(min=1)
+        self.judges = _judges(game.operators)
+        self.idle = torch.zeros_like(x, dtype=torch.bool)
+
+    def run(self) -> tuple[Tensor, Tensor]:
+        """The fitted scores, and the cost half-way, to tell whether the second half still changed anything."""
+        worth, influence = path_gradients(self.game)
+        self.idle = without_influence(influence)
+        starts = [
+            self._settle(starting_scores(smooth_in_time(worth, width, self.exists)))
+            for width in self.plan.widths
+        ]
+        low = max(1e-3, 1 / (worth.shape[1] * worth.shape[2]))
+        coarse = log_grid(low, 0.7, 8)
+        scores, area = self._least_cost(starts, coarse)
+        half = self.plan.steps // 2
+        state = _Adam(scores, self.plan.learning_rate, self.plan.steps)
+        cost = torch.zeros_like(area)
+        for step in range(self.plan.steps):
+            if step == half:
+                area, cost = thrifty_area(*self._curve(state.scores, coarse))
+            state.descend(self._gradient(state, step, self._drawn(area, step, first=step < half)))
+            self.tick()
+        if len(self.plan.widths) == 1:
+            return self._settle(state.scores), cost
+        finals = [
+            self._settle(smooth_in_time(state.scores, width, self.exists)) for width in self.plan.widths
+        ]
+        return self._least_cost(finals, coarse)[0], cost
+
+    def _drawn(self, area: Tensor, step: int, *, first: bool) -> Tensor:
+        """Areas evenly spread (golden ratio) over all areas, or over the neighbourhood of the area that matters."""
+        share = math.modf(0.5 + step * _GOLDEN)[0]
+        if self.plan.wide:
+            return torch.full_like(area, 0.003 * (0.7 / 0.003) ** share)
+        low, high = (0.25, 2.5) if first else (0.5, 1.5)
+        return torch.minimum(
+            torch.maximum(area * (low * (high / low) ** share), 1 / self.number), area * 0 + 0.95
+        )
+
+    def _gradient(self, state: _Adam, step: int, area: Tensor) -> Tensor:
+        temperature = _HOT * (_COLD / _HOT) ** (step / self.plan.steps)
+        mask = mask_at(state.scores, area, temperature, self.exists)
+        gradient = self.game.gradient(mask, step % len(self.game.operators), step)
+        if self.plan.time_weight > 0:
+            jumps = time_regulariser(mask, self.exists)[1]
+            gradient = gradient + self.plan.time_weight * jumps / self.number[:, None, None]
+        return score_gradient(gradient, mask, temperature)
+
+    def _settle(self, scores: Tensor) -> Tensor:
+        """Cells that the model does not read go to the very end, or, where worth has a sign, stay at zero."""
+        if self.game.by_margin:
+            return scores
+        last = scores.flatten(1).amin(1)[:, None, None] - 1
+        return torch.where(self.idle, last, scores)
+
+    def _curve(self, scores: Tensor, grid: Sequence[float]) -> tuple[Tensor, Tensor]:
+        areas = scores.new_tensor(grid).expand(len(scores), -1)
+        return areas, self.distances(scores, areas, self.judges)
+
+    def distances(self, scores: Tensor, areas: Tensor, judges: Sequence[int]) -> Tensor:
+        """r(a): the mean over the judging operators, with fresh draws, the same at every area."""
+        columns = []
+        for column in range(areas.shape[1]):
+            area = torch.maximum(areas[:, column], 1 / self.number)
+            mask = mask_at(scores, area, _COLD, self.exists)
+            columns.append(torch.stack([self.game.distance(mask, i, _FRESH_STEP) for i in judges]).mean(0))
+        return torch.stack(columns, 1)
+
+    def _least_cost(self, candidates: Sequence[Tensor], grid: Sequence[float]) -> tuple[Tensor, Tensor]:
+        """Of several scores the one of least r(a) + a + runs / n, for each instance, and its area."""
+        costs, areas = [], []
+        for scores in candidates:
+            area, cost = thrifty_area(*self._curve(scores, grid))
+            mask = mask_at(scores, area, _COLD, self.exists)
+            runs = time_regulariser(mask, self.exists)[0] / 2
+            costs.append(cost + runs / self.number)
+            areas.append(area)
+        chosen = torch.stack(costs).argmin(0)
+        rows = torch.arange(len(chosen), device=chosen.device)
+        return torch.stack(list(candidates))[chosen, rows], torch.stack(areas)[chosen, rows]
+
+
+class _Adam:
+    """Adam with cosine decay. Its epsilon follows the gradient's own scale, so that rounding never drives a cell."""
+
+    def __init__(self, scores: Tensor, learning_rate: float, steps: int) -> None:
+        self.scores = scores
+        self._rate, self._steps, self._count = learning_rate, steps, 0
+        self._mean, self._square = torch.zeros_like(scores), torch.zeros_like(scores)
+
+    def descend(self, gradient: Tensor) -> None:
+        rate = self._rate * 0.5 * (1 + math.cos(math.pi * self._count / self._steps))
+        self._count += 1
+        self._mean.lerp_(gradient, 1 - _BETAS[0])
+        self._square.lerp_(gradient.square(), 1 - _BETAS[1])
+        root = (self._square / (1 - _BETAS[1] ** self._count)).sqrt_()
+        epsilon = 1e-3 * root.flatten(1).mean(1)[:, None, None] + 1e-30
+        self.scores = self.scores - rate / (1 - _BETAS[0] ** self._count) * self._mean / (root + epsilon)
+
+
+def _judges(operators: Sequence[Operator]) -> list[int]:
+    """Operators that remove a cell's value for good decide on areas; of others, all do."""
+    chosen = [i for i, operator in enumerate(operators) if operator.spec in _JUDGES]
+    return chosen or list(range(len(operators)))
+
+
+def _conclude(fit: _Fit, scores: Tensor, mid_cost: Tensor, config: ExplainConfig) -> Fitted:
+    grid = config.areas or DEFAULT_AREAS
+    everyone = list(range(len(fit.game.operators)))
+    areas = scores.new_tensor(grid).expand(len(scores), -1)
+    distances = fit.distances(scores, areas, everyone)
+    scale = (fit.game.empty / fit.game.normaliser).sqrt().mean(0).clamp(min=1e-12)[:, None]
+    errors = (distances / scale).square()
+    missed = torch.zeros_like(fit.number, dtype=torch.bool)
+    if not isinstance(config.area, str):
+        area = torch.full_like(fit.number, config.area)
+    elif config.area == "best":
+        area = best_area(areas, distances)
+    elif config.area == "extremal":
+        area, missed = extremal_area(areas, errors, config.epsilon)
+    else:
+        zooms = 0 if config.areas else 4
+        area, _ = thrifty_area(areas, distances, lambda a: fit.distances(scores, a, everyone), zooms)
+    _, cost = thrifty_area(areas, distances)
+    constant = (
+        fit.game.empty.amax(0) <= 1e-9 * fit.game.discrepancy.reference.flatten(1).square().sum(1) + 1e-12
+    )
+    dead = fit.idle.flatten(1).all(1)
+    nothing = dead | (constant & ~torch.tensor(fit.game.by_margin, device=dead.device))
+    area = torch.where(nothing, torch.zeros_like(area), torch.maximum(area, 1 / fit.number))
+    mask = mask_at(scores, area.clamp(min=1e-6), _COLD, fit.exists) * (~nothing)[:, None, None]
+    return Fitted(
+        masks=mask,
+        scores=entry_order(scores, fit.exists),
+        areas=tuple(grid),
+        errors=errors,
+        area=area,
+        diagnostics={
+            "converged": cost <= 1.05 * mid_cost + 0.02,
+            "dead_gradient": dead,
+            "constant_prediction": constant,
+            "plateau": (distances.amax(1) - distances.amin(1)) < 0.05 * scale[:, 0],
+            "epsilon_missed": missed,
+            "empty_error": fit.game.empty.mean(0),
+        },
+    )

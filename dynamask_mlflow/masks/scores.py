@@ -1,0 +1,85 @@
+"""From scores to masks: one score a cell holds a mask for every area (nested masks)."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+_SOLVER_STEPS = 12
+
+
+def mask_at(scores: Tensor, area: Tensor, temperature: float, exists: Tensor | None = None) -> Tensor:
+    """M_a = sigmoid((Z - q_a) / temperature), with q_a such that the mask's mean is exactly the area.
+
+    Masks of growing area are nested, and cells of equal score get equal shares.
+
+    Args:
+        scores: Z (B, T, d).
+        area: (B,) share of the existing cells.
+        temperature: the smaller, the more binary the mask.
+        exists: (B, T, d); other cells get 0.
+    """
+    z = scores.flatten(1)
+    weight = None if exists is None else exists.flatten(1).to(z.dtype)
+    number = z.new_tensor(z.shape[1]) if weight is None else weight.sum(1, keepdim=True).clamp(min=1)
+    target = area[:, None]
+    reach = 16 * temperature
+    low, high = z.amin(1, keepdim=True) - reach, z.amax(1, keepdim=True) + reach
+    threshold = (low + high) / 2
+    for _ in range(_SOLVER_STEPS):
+        mask = torch.sigmoid((z - threshold) / temperature)
+        if weight is not None:
+            mask = mask * weight
+        excess = mask.sum(1, keepdim=True) / number - target
+        low, high = torch.where(excess > 0, threshold, low), torch.where(excess > 0, high, threshold)
+        slope = (mask - mask.square()).sum(1, keepdim=True) / number / temperature
+        newton = threshold + excess / slope.clamp(min=1e-9)
+        threshold = torch.where((newton > low) & (newton < high), newton, (low + high) / 2)
+    mask = torch.sigmoid((z - threshold) / temperature)
+    if weight is not None:
+        mask = mask * weight
+    return mask.view_as(scores)
+
+
+def score_gradient(gradient: Tensor, mask: Tensor, temperature: float) -> Tensor:
+    """dL/dZ from dL/dM. The threshold moves with the scores so that the area stays: the mean shift drops out."""
+    flat = gradient.flatten(1)
+    weight = (mask * (1 - mask)).flatten(1) / temperature
+    mean = (weight * flat).sum(1, keepdim=True) / weight.sum(1, keepdim=True).clamp(min=1e-12)
+    return (weight * (flat - mean)).view_as(gradient)
+
+
+def smooth_in_time(scores: Tensor, width: float, exists: Tensor | None = None) -> Tensor:
+    """Gaussian average along time over the cells that exist; width 0 changes nothing."""
+    if width == 0:
+        return scores
+    batch, steps, channels = scores.shape
+    reach = min(steps - 1, math.ceil(4 * width))
+    offset = torch.arange(-reach, reach + 1, device=scores.device, dtype=scores.dtype)
+    kernel = torch.exp(-0.5 * (offset / width).square())[None, None]
+
+    def convolve(values: Tensor) -> Tensor:
+        series = values.transpose(1, 2).reshape(-1, 1, steps)
+        return F.conv1d(series, kernel, padding=reach).view(-1, channels, steps).transpose(1, 2)
+
+    if exists is None:
+        return convolve(scores) / convolve(torch.ones_like(scores[:1]))
+    present = exists.to(scores.dtype)
+    return convolve(scores * present) / convolve(present).clamp(min=1e-6)
+
+
+def entry_order(scores: Tensor, exists: Tensor | None = None) -> Tensor:
+    """(B, T, d) in [0, 1]: one minus the area at which a cell enters the mask; equal scores enter together."""
+    z = scores.flatten(1)
+    if exists is not None:
+        z = z.masked_fill(~exists.flatten(1), float("-inf"))
+    ordered = z.sort(1).values.contiguous()
+    below = torch.searchsorted(ordered, z.contiguous())
+    up_to = torch.searchsorted(ordered, z.contiguous(), right=True)
+    missing = 0 if exists is None else (~exists.flatten(1)).sum(1, keepdim=True)
+    number = z.shape[1] - missing
+    order = ((below + up_to).to(z.dtype) / 2 - missing) / number
+    return order.clamp(min=0, max=1).view_as(scores)
