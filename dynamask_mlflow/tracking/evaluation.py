@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,7 +71,13 @@ def evaluate_masks(
 ) -> Evaluation:
     """Explain a sample of the sequences and score the masks. Instances that fail are left out and named."""
     from dynamask_mlflow.masks.black_box import predict
+    from dynamask_mlflow.masks.operators import parse_operators
+    from dynamask_mlflow.masks.registry import find_method
 
+    for method in config.all_methods:  # a wrong name should not be found out after an hour of fits
+        find_method(method)
+    if config.operators is not None:
+        parse_operators(config.operators)
     reading = config.output  # whether the network gives logits or probabilities; found out once
 
     begin = time.perf_counter()
@@ -140,14 +146,13 @@ def _fit(
     from dynamask_mlflow.masks.explain import explain
 
     fit_config = config.fit_config(method)
-    checked_task: Any = task
 
     def job(some: Rows) -> Masks:
         part = sampled.take(some)
         masks = explain(
             network,
             part.x,
-            task=checked_task,
+            task=task,
             lengths=part.lengths,
             observed=part.observed,
             config=fit_config,
@@ -174,8 +179,7 @@ def _sanity(
     some = sample.take(rows)
     with randomized_weights(network, config.seed):
         blind, good, _ = _fit(network, some, rows, task, config, config.all_methods[0])
-    exists = np.broadcast_to(True if some.exists is None else some.exists, some.x.shape)
-    return rank_similarity(masks.scores[:count][good], blind.scores, exists[good])
+    return rank_similarity(masks.scores[:count][good], blind.scores, some.eligible[good])
 
 
 def _reading(network: torch.nn.Module, sample: Sequences, task: str, config: EvaluationConfig) -> str:

@@ -28,8 +28,8 @@ class Profile:
 
 
 def profile_of(masks: NDArray[np.floating[Any]], sample: Sequences) -> Profile:
-    exists = np.broadcast_to(True if sample.exists is None else sample.exists, masks.shape)
-    mass = np.where(exists, masks, 0.0).sum(axis=0, dtype=np.float64)
+    mass = np.where(sample.eligible, masks, 0.0).sum(axis=0, dtype=np.float64)
+    exists = np.broadcast_to(np.bool_(True) if sample.exists is None else sample.exists, masks.shape)
     count = exists.sum(axis=0)
     total = mass.sum()
     unit = total if total > 0 else np.nan

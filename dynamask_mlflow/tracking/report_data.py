@@ -42,7 +42,7 @@ def report_data(
         metrics=instance_metrics(run),
         summary=run.scores.summary(),
         errors=_on_grid(run.masks.areas, run.masks.errors, grid),
-        observed=_observed(evaluation),
+        observed=None if sample.eligible.all() else sample.eligible,
         inputs=sample.x if config.log_inputs else None,
         profile_by_channel=profile.by_channel,
         profile_by_time=profile.by_time,
@@ -95,14 +95,6 @@ def _comparison(evaluation: Evaluation, config: EvaluationConfig) -> dict[str, M
         )
         for name, run in evaluation.runs.items()
     }
-
-
-def _observed(evaluation: Evaluation) -> NDArray[np.bool_] | None:
-    sample = evaluation.sample
-    if sample.exists is None:
-        return sample.observed
-    exists = np.broadcast_to(sample.exists, sample.x.shape)
-    return exists if sample.observed is None else exists & sample.observed
 
 
 def _fits(targets: NDArray[Any], evaluation: Evaluation) -> bool:

@@ -74,7 +74,7 @@ def _score_chunk(
     curve_areas: Sequence[float],
     rng: np.random.Generator,
 ) -> tuple[dict[str, NDArray[np.float64]], dict[str, NDArray[np.float64]], Floats]:
-    where = np.broadcast_to(True if sample.exists is None else sample.exists, sample.x.shape)
+    where = sample.eligible
     cells = where.sum(axis=(1, 2))
     entropy = metrics.entropy(masks.masks, where)
     each = {

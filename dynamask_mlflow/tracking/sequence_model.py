@@ -57,6 +57,5 @@ class SequenceModel:
         """Masks of the instances, by the model's default settings unless `options` say otherwise."""
         from dynamask_mlflow.masks.explain import explain
 
-        task: Any = self.settings.task
         config = self.settings.config(**{"device": self.device, **options})
-        return explain(self.network, np.asarray(x), task=task, config=config)
+        return explain(self.network, np.asarray(x), task=self.settings.task, config=config)

@@ -60,6 +60,12 @@ class Sequences:
             return None
         return (np.arange(self.x.shape[1]) < self.lengths[:, None])[:, :, None]
 
+    @property
+    def eligible(self) -> NDArray[np.bool_]:
+        """(N, T, d) cells that may be salient: they exist and were measured."""
+        cells = np.broadcast_to(np.bool_(True) if self.exists is None else self.exists, self.x.shape)
+        return cells if self.observed is None else cells & self.observed
+
     def digest(self) -> str:
         """A fingerprint over every byte of the values and every name."""
         sha = hashlib.sha256()

@@ -27,11 +27,13 @@ class StepwiseClassifier(GRUClassifier):
 
 
 class Regressor(nn.Module):
-    """The sum of channel 1 over time: what a mask must find is known exactly."""
+    """The sum of channel 1 over the last three steps: what a mask must find is known exactly."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.tensor([0.0, 1.0, 0.0, 0.0]))
+        weight = torch.zeros(STEPS, CHANNELS)
+        weight[-3:, 1] = 1
+        self.weight = nn.Parameter(weight)
 
     def forward(self, x: Tensor) -> Tensor:
         return (x * self.weight).sum(dim=(1, 2))[:, None]
@@ -39,7 +41,7 @@ class Regressor(nn.Module):
 
 class StepwiseRegressor(Regressor):
     def forward(self, x: Tensor) -> Tensor:
-        return (x * self.weight).sum(dim=2)
+        return (x * self.weight[-1]).sum(dim=2)
 
 
 def sequences(n: int = 60, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
