@@ -30,13 +30,20 @@ def data() -> None:
 @click.option(
     "--label", default="hospital", show_default=True, help="hospital or icu mortality after the window."
 )
-@click.option("--require", default="none", show_default=True, help="Channels that must be observed: none, all, "
-              "vitals, named, or a comma-separated list.")  # fmt: skip
+@click.option(
+    "--require",
+    default="none",
+    show_default=True,
+    help="Channels that must be observed: none, all, vitals, named, or a comma-separated list.",
+)
 @click.option(
     "--until", default=None, help="Last window (such as 2023-12) to train on; the rest is split 'later'."
 )
-@click.option("--preprocessing", default=None, help="Statistics of a trained model: a JSON file or a model URI. "
-              "Nothing is fitted then.")  # fmt: skip
+@click.option(
+    "--preprocessing",
+    default=None,
+    help="Statistics of a trained model: a JSON file or a model URI. Nothing is fitted then.",
+)
 @click.option("--stays", default=None, help="long: the table of stays, with ids, labels, admission times.")
 @click.option(
     "--column", "columns", multiple=True, metavar="NAME=OWN", help="long: say what a column is called."

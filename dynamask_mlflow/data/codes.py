@@ -46,7 +46,7 @@ def flatten(features: FeatureSet, lists: Mapping[str, str]) -> CodeTable:
     return CodeTable(
         codes=tuple(code for code, _, _, _ in rows),
         tables=tuple(table for _, table, _, _ in rows),
-        units=tuple(tuple(spelling(unit) for unit in group.units) for group in groups),
+        units=tuple(group.units for group in groups),
         channel=np.array([index for _, _, _, index in rows], dtype=np.int64),
         low=np.array([group.low for group in groups], dtype=np.float64),
         high=np.array([group.high for group in groups], dtype=np.float64),
