@@ -70,7 +70,7 @@ def heat_map_png(
         )
     cells = _pool(_pool(cells, _WIDTH, 0), _HEIGHT, 1)
     across, down = (
-        max(1, min(18, size // count)) for size, count in zip((_WIDTH, _HEIGHT), cells.shape, strict=True)
+        max(1, min(16, size // count)) for size, count in zip((_WIDTH, _HEIGHT), cells.shape, strict=True)
     )
     down = max(down, 4) if cells.shape[1] * 4 <= _HEIGHT else down
     width, height = cells.shape[0] * across, cells.shape[1] * down

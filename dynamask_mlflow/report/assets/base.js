@@ -74,8 +74,11 @@ function chance(p) {
   return p < 0.0005 && p > 0 ? "< 0.001" : p >= 0.9995 && p < 1 ? "> 0.999" : finite(p) ? p.toFixed(3) : "–";
 }
 
-// Ticks need no trailing zeros.
-const tickNumber = (v) => (Math.abs(v) >= 1000 || v === 0 ? number(v) : minus(String(+v.toPrecision(6))));
+// Ticks need no trailing zeros, and have little room.
+function tickNumber(v) {
+  if (Math.abs(v) >= 1e5) return minus(v.toLocaleString("en-US", { notation: "compact" }));
+  return Math.abs(v) >= 1000 || v === 0 ? number(v) : minus(String(+v.toPrecision(6)));
+}
 const tickPercent = (v) => String(+(100 * v).toPrecision(3)) + "\u00a0%";
 
 // One number of digits for a column, so that its values can be compared at a glance.

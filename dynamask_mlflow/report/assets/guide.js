@@ -194,6 +194,6 @@ function guide() {
           ),
         )
       : null,
-    rowsTable("How it was made", null, settings, tickNumber),
+    rowsTable("How it was made", null, settings, (v) => (Number.isInteger(v) ? number : tickNumber)(v)),
   );
 }

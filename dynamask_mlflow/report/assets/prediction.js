@@ -82,7 +82,7 @@ function dumbbell(n) {
           svg("text", { class: "markname", x: x(v), y: y - 15 - shift, "text-anchor": side, text }),
         );
       };
-      const near = finite(b) && Math.abs(x(a) - x(b)) < 130;
+      const near = finite(b) && Math.abs(x(a) - x(b)) < 180;
       if (finite(a)) name(a, "with everything " + told(a), near ? 14 : 0);
       if (finite(b)) name(b, "without " + told(b), 0);
       node.replaceChildren(
