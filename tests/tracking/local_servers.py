@@ -36,7 +36,8 @@ class Server:
 
 
 def start(command: list[str], port: int, log: Path, health: str = "health", timeout: float = 120) -> Server:
-    env = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "OMP_NUM_THREADS": "1"}
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"  # MLflow calls uvicorn
+    env = {**os.environ, "PATH": path, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "OMP_NUM_THREADS": "1"}
     with log.open("ab") as file:
         process = subprocess.Popen(
             [sys.executable, "-m", *command], stdout=file, stderr=file, start_new_session=True, env=env

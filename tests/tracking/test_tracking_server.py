@@ -27,11 +27,17 @@ X, Y = sequences(60)
 OPTIONS = {"instances": 8, "steps": 40, "images": 2}
 
 
-@pytest.fixture
-def sqlite_server(empty_store: Path, tmp_path: Path, clean_mlflow: None) -> Iterator[Server]:
-    shutil.copy(empty_store, tmp_path / "mlflow.db")
-    with mlflow_server(f"sqlite:///{tmp_path}/mlflow.db", tmp_path) as server:
+@pytest.fixture(scope="module")
+def sqlite_process(empty_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("server")
+    shutil.copy(empty_store, folder / "mlflow.db")
+    with mlflow_server(f"sqlite:///{folder}/mlflow.db", folder) as server:
         yield server
+
+
+@pytest.fixture
+def sqlite_server(sqlite_process: Server, clean_mlflow: None) -> Server:
+    return sqlite_process
 
 
 @pytest.fixture
@@ -47,7 +53,7 @@ def postgres_server(tmp_path: Path, clean_mlflow: None) -> Iterator[Server]:
         postgres.cleanup()
 
 
-def register(url: str, network: GRUClassifier) -> Any:
+def register(url: str, network: GRUClassifier, name: str = "icu-mortality") -> Any:
     mlflow.set_tracking_uri(url)
     mlflow.set_experiment("icu")
     with mlflow.start_run():
@@ -57,9 +63,9 @@ def register(url: str, network: GRUClassifier) -> Any:
             task="classification",
             input_example=X[:2],
             channel_names=NAMES,
-            registered_model_name="icu-mortality",
+            registered_model_name=name,
         )
-    mlflow.MlflowClient().set_registered_model_alias("icu-mortality", "champion", "1")
+    mlflow.MlflowClient().set_registered_model_alias(name, "champion", "1")
     return info
 
 
@@ -202,7 +208,7 @@ def test_nothing_is_lost_when_the_server_dies_before_the_upload(
 def test_an_upload_that_is_repeated_logs_nothing_twice(
     sqlite_server: Server, network: GRUClassifier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    info = register(sqlite_server.url, network)
+    info = register(sqlite_server.url, network, name="another")
     kept = tmp_path / "kept"
     from dynamask_mlflow.tracking import upload
 
