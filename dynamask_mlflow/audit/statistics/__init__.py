@@ -1,0 +1,46 @@
+"""What the audit's numbers rest on: pure functions on arrays, without MLflow, torch or files."""
+
+from dynamask_mlflow.audit.statistics.canary import CanaryResult, compare_refit, noise_floor
+from dynamask_mlflow.audit.statistics.causes import CauseSplit, split_causes
+from dynamask_mlflow.audit.statistics.drift import DriftTest, drift_test
+from dynamask_mlflow.audit.statistics.effect import Effect, moved_share, total_variation
+from dynamask_mlflow.audit.statistics.inputs import InputTest, input_test
+from dynamask_mlflow.audit.statistics.marginals import in_blocks, shares
+from dynamask_mlflow.audit.statistics.multiplicity import benjamini_hochberg, holm, step_down
+from dynamask_mlflow.audit.statistics.permutation import permuted_labels
+from dynamask_mlflow.audit.statistics.quality import QualityShift, quality_test
+from dynamask_mlflow.audit.statistics.ranking import ndcg
+from dynamask_mlflow.audit.statistics.sequential import Cusum, e_cusum, e_value
+from dynamask_mlflow.audit.statistics.trust import TrustResult, check_trust
+from dynamask_mlflow.audit.statistics.versions import VersionShift, compare_versions
+
+__all__ = [
+    "CanaryResult",
+    "CauseSplit",
+    "Cusum",
+    "DriftTest",
+    "Effect",
+    "InputTest",
+    "QualityShift",
+    "TrustResult",
+    "VersionShift",
+    "benjamini_hochberg",
+    "check_trust",
+    "compare_refit",
+    "compare_versions",
+    "drift_test",
+    "e_cusum",
+    "e_value",
+    "holm",
+    "in_blocks",
+    "input_test",
+    "moved_share",
+    "ndcg",
+    "noise_floor",
+    "permuted_labels",
+    "quality_test",
+    "shares",
+    "split_causes",
+    "step_down",
+    "total_variation",
+]

@@ -1,0 +1,83 @@
+"""The data arm: did the attention of a fixed model move between two windows, and where?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynamask_mlflow.audit.statistics.effect import Effect, moved_share, standard_error
+from dynamask_mlflow.audit.statistics.marginals import Floats, Labels, in_blocks
+from dynamask_mlflow.audit.statistics.multiplicity import step_down
+from dynamask_mlflow.audit.statistics.permutation import energy_distances, mean_differences, upper_tail
+
+
+@dataclass(frozen=True, eq=False)
+class DriftTest:
+    """One comparison of two windows.
+
+    Attributes:
+        p_value: of the whole: min-p over the three statistics below, by shared permutations.
+        p_energy, p_channels, p_hours: their own p-values.
+        channels, hours: how much moved between channels and between hours.
+        channel_shift (d,), hour_shift (T,): change of the mean shares, current minus reference.
+        channel_error, hour_error: their standard errors, with patients as units.
+        channel_p, hour_p: p-values adjusted over the channels and over the hours (step-down).
+    """
+
+    p_value: float
+    p_energy: float
+    p_channels: float
+    p_hours: float
+    channels: Effect
+    hours: Effect
+    channel_shift: Floats
+    hour_shift: Floats
+    channel_error: Floats
+    hour_error: Floats
+    channel_p: Floats
+    hour_p: Floats
+
+
+def drift_test(
+    by_channel: Floats, by_time: Floats, labels: Labels, patients: NDArray[Any], block: int = 6
+) -> DriftTest:
+    """Test shares (n, d) and (n, T) of both windows together; `labels` come from `permuted_labels`.
+
+    Three statistics see different changes: the energy distance on (p_i, h_i in blocks) sees changes of the
+    distribution that leave its mean alone, and the largest |t| over channels, and over hours, sees one that
+    moved. The smallest of their p-values is compared with its own permutation distribution.
+    """
+    gaps = {
+        "channels": mean_differences(by_channel, labels),
+        "hours": mean_differences(by_time, labels),
+    }
+    scaled = {name: np.abs(gap) / _scale(gap) for name, gap in gaps.items()}
+    energy = energy_distances(np.concatenate([by_channel, in_blocks(by_time, block)], axis=1), labels)
+    tails = np.stack(
+        [upper_tail(energy), *(upper_tail(values.max(axis=1)) for values in scaled.values())], axis=1
+    )
+    least = tails.min(axis=1)
+    current = labels[0] > 0
+    return DriftTest(
+        p_value=float(np.mean(least <= least[0] + 1e-12)),
+        p_energy=float(tails[0, 0]),
+        p_channels=float(tails[0, 1]),
+        p_hours=float(tails[0, 2]),
+        channels=moved_share(by_channel, labels, patients, gaps["channels"]),
+        hours=moved_share(by_time, labels, patients, gaps["hours"]),
+        channel_shift=gaps["channels"][0],
+        hour_shift=gaps["hours"][0],
+        channel_error=standard_error(by_channel, current, patients),
+        hour_error=standard_error(by_time, current, patients),
+        channel_p=step_down(scaled["channels"]),
+        hour_p=step_down(scaled["hours"]),
+    )
+
+
+def _scale(gaps: Floats) -> Floats:
+    """Standard deviations over the permutations; a part that never has mass is left out of the maximum."""
+    spread = gaps[1:].std(axis=0)
+    return np.where(spread > 1e-12, spread, np.inf)

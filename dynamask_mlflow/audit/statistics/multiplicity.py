@@ -1,0 +1,44 @@
+"""Many tests at once: Westfall-Young step-down by shared permutations, Benjamini-Hochberg, Holm."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dynamask_mlflow.audit.statistics.marginals import Floats
+
+
+def step_down(statistics: Floats) -> Floats:
+    """Adjusted p-values of k tests from one (B, k) permutation distribution whose row 0 was observed.
+
+    Westfall and Young: the test of rank r is compared with the maximum over itself and all weaker ones.
+    Controls the chance of any false finding, and uses how the tests depend on each other.
+    """
+    observed = statistics[0]
+    order = np.argsort(-observed, kind="stable")
+    rivals = np.maximum.accumulate(statistics[:, order[::-1]], axis=1)[:, ::-1]
+    tolerance = 1e-12 * np.maximum(1.0, np.abs(observed[order]))
+    raw = (rivals >= observed[order] - tolerance).mean(axis=0)
+    adjusted: Floats = np.empty(len(raw))
+    adjusted[order] = np.maximum.accumulate(raw)
+    return adjusted
+
+
+def benjamini_hochberg(p_values: ArrayLike) -> Floats:
+    """Adjusted p-values whose rejection at q keeps the expected share of false findings below q."""
+    p = np.asarray(p_values, dtype=np.float64)
+    order = np.argsort(p)
+    scaled = p[order] * len(p) / np.arange(1, len(p) + 1)
+    adjusted = np.empty_like(p)
+    adjusted[order] = np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 1.0)
+    return adjusted
+
+
+def holm(p_values: ArrayLike) -> Floats:
+    """Adjusted p-values whose rejection at a keeps the chance of any false finding below a."""
+    p = np.asarray(p_values, dtype=np.float64)
+    order = np.argsort(p)
+    scaled = p[order] * (len(p) - np.arange(len(p)))
+    adjusted = np.empty_like(p)
+    adjusted[order] = np.minimum(np.maximum.accumulate(scaled), 1.0)
+    return adjusted
