@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-DEFAULT_AREAS = (0.001, 0.002, 0.004, 0.007, 0.013, 0.024, 0.044, 0.08, 0.15, 0.26, 0.4, 0.55, 0.7)
+DEFAULT_AREAS = (0.001, 0.003, 0.01, 0.03, 0.06, 0.1, 0.2, 0.4, 0.7)
 
 Curve = Callable[[Tensor], Tensor]
 """Takes areas (B, A), returns the distance at each (B, A)."""
@@ -29,20 +29,21 @@ def extremal_area(areas: Tensor, errors: Tensor, epsilon: float) -> tuple[Tensor
 
 
 def thrifty_area(
-    areas: Tensor, distances: Tensor, curve: Curve | None = None, zooms: int = 0
+    areas: Tensor, distances: Tensor, price: float = 1.0, curve: Curve | None = None, zooms: int = 0
 ) -> tuple[Tensor, Tensor]:
-    """a* = argmin r(a) + a: a cell must buy more than its share 1/n of the distance, or it is not worth keeping.
+    """a* = argmin r(a) + price a: a cell must buy more than `price` times its share 1/n of the distance.
 
     Args:
         areas: (B, A) in ascending order, about equally spaced on a logarithmic scale.
         distances: (B, A) r at those areas.
+        price: of a cell, in cells' shares of the distance.
         curve: evaluates r elsewhere, for the zooms.
         zooms: how often the spacing is halved around the best area.
 
     Returns:
-        (B,) the area and (B,) r(a*) + a*.
+        (B,) the area and (B,) r(a*) + price a*.
     """
-    cost = distances + areas
+    cost = distances + price * areas
     index = cost.argmin(1, keepdim=True)
     area, best = areas.gather(1, index), cost.gather(1, index)
     ratio = (areas[:, -1:] / areas[:, :1]) ** (1 / max(1, areas.shape[1] - 1))
@@ -51,7 +52,7 @@ def thrifty_area(
         nearby = torch.cat([area / ratio, (area * ratio).clamp(max=1)], 1)
         assert curve is not None
         candidates = torch.cat([area, nearby], 1)
-        costs = torch.cat([best, curve(nearby) + nearby], 1)
+        costs = torch.cat([best, curve(nearby) + price * nearby], 1)
         index = costs.argmin(1, keepdim=True)
         area, best = candidates.gather(1, index), costs.gather(1, index)
     return area[:, 0], best[:, 0]

@@ -27,11 +27,16 @@ from dynamask_mlflow.masks.start import path_gradients, starting_scores, without
 
 OPERATORS = ("noise", "time_mean", "moving_average:3", "zero", "random_fade", "blur:1")
 DELETION_OPERATORS = ("time_mean",)
-STEPS = 80
+STEPS = 120
 FAST_STEPS = 24
 
-_JUDGES = ("time_mean", "noise", "random_fade")
-_WIDTHS = (0.0, 0.7, 1.5, 3.0, 6.0)
+# Operators that remove a cell for good compare scores; gentle ones have their say when the area is settled.
+_JUDGES = ("time_mean", "noise")
+_JURY = ("noise", "time_mean", "moving_average:3", "zero", "random_fade")
+_WIDTHS = (0.0, 1.0, 2.5, 6.0)
+_NEARBY = (0.6, 1.0, 1.6)
+_AROUND = (0.2, 0.45, 1.0, 1.6, 2.5)
+_FINAL = (0.5, 0.71, 1.0, 1.41, 2.0)
 _HOT, _COLD = 1.0, 0.05
 _GOLDEN = 0.6180339887498949
 _FRESH_STEP = 6001
@@ -45,6 +50,7 @@ class _Plan:
     steps: int
     learning_rate: float
     time_weight: float
+    price: float
     widths: tuple[float, ...]
     wide: bool
 
@@ -56,6 +62,7 @@ class _Plan:
             steps=config.steps or STEPS,
             learning_rate=config.learning_rate or rate,
             time_weight=config.time_weight or 0.0,
+            price=1.0,
             widths=(0.0,) if config.deletion else _WIDTHS,
             wide=config.deletion,
         )
@@ -67,8 +74,8 @@ def fit_nested(black_box: BlackBox, batch: Batch, config: ExplainConfig, tick: T
     operators = parse_operators(config.operators or default)
     game = Game.open(black_box, batch, operators, config.loss, config.deletion)
     fit = _Fit(game, _Plan.of(config, game), tick)
-    scores, mid_cost = fit.run()
-    return _conclude(fit, scores, mid_cost, config)
+    scores, area, cost = fit.run()
+    return _conclude(fit, scores, area, cost, config)
 
 
 class _Fit:
@@ -82,11 +89,12 @@ class _Fit:
             if self.exists is None
             else self.exists.flatten(1).sum(1).to(x.dtype)
         ).clamp(min=1)
-        self.judges = _judges(game.operators)
+        self.judges = _among(game.operators, _JUDGES)
+        self.jury = _among(game.operators, _JURY)
         self.idle = torch.zeros_like(x, dtype=torch.bool)
 
-    def run(self) -> tuple[Tensor, Tensor]:
-        """The fitted scores, and the cost half-way, to tell whether the second half still changed anything."""
+    def run(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The fitted scores, about which area, and the cost half-way: did the second half still change anything?"""
         worth, influence = path_gradients(self.game)
         self.idle = without_influence(influence)
         starts = [
@@ -94,22 +102,22 @@ class _Fit:
             for width in self.plan.widths
         ]
         low = max(1e-3, 1 / (worth.shape[1] * worth.shape[2]))
-        coarse = log_grid(low, 0.7, 8)
-        scores, area = self._least_cost(starts, coarse)
+        area, _ = self._area(
+            starts[len(starts) // 2], worth.new_tensor(log_grid(low, 0.7, 8)).expand(len(worth), -1)
+        )
+        scores, area = self._least_cost(starts, area)
         half = self.plan.steps // 2
         state = _Adam(scores, self.plan.learning_rate, self.plan.steps)
         cost = torch.zeros_like(area)
         for step in range(self.plan.steps):
             if step == half:
-                area, cost = thrifty_area(*self._curve(state.scores, coarse))
+                area, cost = self._area(state.scores, area[:, None] * area.new_tensor(_AROUND))
             state.descend(self._gradient(state, step, self._drawn(area, step, first=step < half)))
             self.tick()
-        if len(self.plan.widths) == 1:
-            return self._settle(state.scores), cost
         finals = [
             self._settle(smooth_in_time(state.scores, width, self.exists)) for width in self.plan.widths
         ]
-        return self._least_cost(finals, coarse)[0], cost
+        return *self._least_cost(finals, area), cost
 
     def _drawn(self, area: Tensor, step: int, *, first: bool) -> Tensor:
         """Areas evenly spread (golden ratio) over all areas, or over the neighbourhood of the area that matters."""
@@ -137,12 +145,13 @@ class _Fit:
         last = scores.flatten(1).amin(1)[:, None, None] - 1
         return torch.where(self.idle, last, scores)
 
-    def _curve(self, scores: Tensor, grid: Sequence[float]) -> tuple[Tensor, Tensor]:
-        areas = scores.new_tensor(grid).expand(len(scores), -1)
-        return areas, self.distances(scores, areas, self.judges)
+    def _area(self, scores: Tensor, areas: Tensor) -> tuple[Tensor, Tensor]:
+        areas = areas.clamp(max=0.95)
+        return thrifty_area(areas, self.distances(scores, areas), self.plan.price)
 
-    def distances(self, scores: Tensor, areas: Tensor, judges: Sequence[int]) -> Tensor:
+    def distances(self, scores: Tensor, areas: Tensor, judges: Sequence[int] | None = None) -> Tensor:
         """r(a): the mean over the judging operators, with fresh draws, the same at every area."""
+        judges = self.judges if judges is None else judges
         columns = []
         for column in range(areas.shape[1]):
             area = torch.maximum(areas[:, column], 1 / self.number)
@@ -150,15 +159,18 @@ class _Fit:
             columns.append(torch.stack([self.game.distance(mask, i, _FRESH_STEP) for i in judges]).mean(0))
         return torch.stack(columns, 1)
 
-    def _least_cost(self, candidates: Sequence[Tensor], grid: Sequence[float]) -> tuple[Tensor, Tensor]:
-        """Of several scores the one of least r(a) + a + runs / n, for each instance, and its area."""
+    def _least_cost(self, candidates: Sequence[Tensor], area: Tensor) -> tuple[Tensor, Tensor]:
+        """Of several scores the one of least r(a) + a + runs / n near an area, for each instance, and its area."""
+        if len(candidates) == 1:
+            return candidates[0], area
+        nearby = (area[:, None] * area.new_tensor(_NEARBY)).clamp(max=0.95)
         costs, areas = [], []
         for scores in candidates:
-            area, cost = thrifty_area(*self._curve(scores, grid))
-            mask = mask_at(scores, area, _COLD, self.exists)
+            found, cost = thrifty_area(nearby, self.distances(scores, nearby), self.plan.price)
+            mask = mask_at(scores, torch.maximum(found, 1 / self.number), _COLD, self.exists)
             runs = time_regulariser(mask, self.exists)[0] / 2
             costs.append(cost + runs / self.number)
-            areas.append(area)
+            areas.append(found)
         chosen = torch.stack(costs).argmin(0)
         rows = torch.arange(len(chosen), device=chosen.device)
         return torch.stack(list(candidates))[chosen, rows], torch.stack(areas)[chosen, rows]
@@ -182,18 +194,17 @@ class _Adam:
         self.scores = self.scores - rate / (1 - _BETAS[0] ** self._count) * self._mean / (root + epsilon)
 
 
-def _judges(operators: Sequence[Operator]) -> list[int]:
-    """Operators that remove a cell's value for good decide on areas; of others, all do."""
-    chosen = [i for i, operator in enumerate(operators) if operator.spec in _JUDGES]
+def _among(operators: Sequence[Operator], specs: Sequence[str]) -> list[int]:
+    """Positions of the operators with those specs; of all operators when there are none."""
+    chosen = [i for i, operator in enumerate(operators) if operator.spec in specs]
     return chosen or list(range(len(operators)))
 
 
-def _conclude(fit: _Fit, scores: Tensor, mid_cost: Tensor, config: ExplainConfig) -> Fitted:
+def _conclude(fit: _Fit, scores: Tensor, area: Tensor, mid_cost: Tensor, config: ExplainConfig) -> Fitted:
     grid = config.areas or DEFAULT_AREAS
-    everyone = list(range(len(fit.game.operators)))
     areas = scores.new_tensor(grid).expand(len(scores), -1)
-    distances = fit.distances(scores, areas, everyone)
-    scale = (fit.game.empty / fit.game.normaliser).sqrt().mean(0).clamp(min=1e-12)[:, None]
+    distances = fit.distances(scores, areas)
+    scale = (fit.game.empty[fit.judges] / fit.game.normaliser).sqrt().mean(0).clamp(min=1e-12)[:, None]
     errors = (distances / scale).square()
     missed = torch.zeros_like(fit.number, dtype=torch.bool)
     if not isinstance(config.area, str):
@@ -202,10 +213,15 @@ def _conclude(fit: _Fit, scores: Tensor, mid_cost: Tensor, config: ExplainConfig
         area = best_area(areas, distances)
     elif config.area == "extremal":
         area, missed = extremal_area(areas, errors, config.epsilon)
+    elif config.areas:
+        area, _ = thrifty_area(areas, distances, fit.plan.price)
     else:
-        zooms = 0 if config.areas else 4
-        area, _ = thrifty_area(areas, distances, lambda a: fit.distances(scores, a, everyone), zooms)
-    _, cost = thrifty_area(areas, distances)
+        nearby = (area[:, None] * area.new_tensor(_FINAL)).clamp(max=0.95)
+        distances_nearby = fit.distances(scores, nearby, fit.jury)
+        area, _ = thrifty_area(
+            nearby, distances_nearby, fit.plan.price, lambda a: fit.distances(scores, a, fit.jury), zooms=2
+        )
+    _, cost = thrifty_area(areas, distances, fit.plan.price)
     constant = (
         fit.game.empty.amax(0) <= 1e-9 * fit.game.discrepancy.reference.flatten(1).square().sum(1) + 1e-12
     )

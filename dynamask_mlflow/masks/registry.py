@@ -7,9 +7,15 @@ from importlib import import_module
 
 from dynamask_mlflow.masks.fitted import Method
 
+SALIENCY_METHODS = (
+    "fo", "afo", "fp", "ig", "gs", "svs", "lime", "dl", "retain", "fit", "extrmask", "random",
+    "ig_signed", "gs_signed", "svs_signed", "lime_signed", "dl_signed",
+)  # fmt: skip
+
 _METHODS: dict[str, str] = {
     "nested": "dynamask_mlflow.masks.nested:fit_nested",
     "paper": "dynamask_mlflow.masks.paper:fit_paper",
+    **{name: f"dynamask_mlflow.saliency.methods:{name}" for name in SALIENCY_METHODS},
 }
 
 
