@@ -98,9 +98,7 @@ class BlackBox:
 def open_black_box(model: Model, x: Tensor, task: str, output: str = "auto") -> BlackBox:
     """Try the model on a few instances, check what comes, and settle how its outputs are to be read."""
     if not callable(model):
-        raise ModelError(
-            f"Expected a torch module or a callable on (B, T, d), but got {type(model).__name__}."
-        )
+        raise ModelError(f"Expected a torch module or a callable on (B, T, d), but got {type(model).__name__}.")
     probe = x[: min(len(x), 4)].detach().clone().requires_grad_()
     try:
         raw = model(probe)
@@ -135,9 +133,7 @@ def _check_output(raw: Any, probe: Tensor) -> None:
             "Labels, argmax, numpy, .detach() and torch.no_grad() inside the model have that effect."
         )
     if not bool(torch.isfinite(raw).all()):
-        raise ModelError(
-            "Expected finite outputs, but the model returned NaN or infinity on the given inputs."
-        )
+        raise ModelError("Expected finite outputs, but the model returned NaN or infinity on the given inputs.")
 
 
 def _gives_probabilities(model: Model, probe: Tensor) -> bool:
@@ -191,9 +187,7 @@ def predict(
                 parts.append(y.float().cpu().numpy())
     result = np.concatenate(parts)
     if not np.isfinite(result).all():
-        raise ModelError(
-            "Expected finite outputs, but the model returned NaN or infinity on the given inputs."
-        )
+        raise ModelError("Expected finite outputs, but the model returned NaN or infinity on the given inputs.")
     return result
 
 

@@ -72,9 +72,7 @@ class ExplainConfig:
     progress: bool | None = None
 
     def __post_init__(self) -> None:
-        if self.operators is not None and (
-            isinstance(self.operators, str) or not hasattr(self.operators, "__iter__")
-        ):
+        if self.operators is not None and (isinstance(self.operators, str) or not hasattr(self.operators, "__iter__")):
             object.__setattr__(self, "operators", (self.operators,))
         elif self.operators is not None:
             object.__setattr__(self, "operators", tuple(self.operators))

@@ -104,22 +104,16 @@ def existing_cells(
     if lengths is not None:
         ends = torch.as_tensor(np.asarray(lengths))
         if ends.shape != (total,) or bool((ends < 1).any()) or bool((ends > steps).any()):
-            raise ValueError(
-                f"Expected {total} lengths in 1 .. {steps}, but got {np.asarray(lengths).tolist()}."
-            )
+            raise ValueError(f"Expected {total} lengths in 1 .. {steps}, but got {np.asarray(lengths).tolist()}.")
         exists = (torch.arange(steps)[None] < ends[:, None])[:, :, None].expand_as(inputs)
     if observed is not None:
         seen = torch.as_tensor(np.asarray(observed)).bool()
         if seen.shape != inputs.shape:
-            raise ValueError(
-                f"Expected observed of shape {tuple(inputs.shape)}, but got {tuple(seen.shape)}."
-            )
+            raise ValueError(f"Expected observed of shape {tuple(inputs.shape)}, but got {tuple(seen.shape)}.")
         exists = seen if exists is None else exists & seen
     if exists is not None and not bool(exists.flatten(1).any(1).all()):
         missing = int((~exists.flatten(1).any(1)).sum())
-        raise ValueError(
-            f"Expected at least one existing cell an instance, but {missing} instances have none."
-        )
+        raise ValueError(f"Expected at least one existing cell an instance, but {missing} instances have none.")
     return exists
 
 

@@ -144,10 +144,7 @@ class Game:
 
     def error(self, mask: Tensor) -> Tensor:
         """L_e(M), or L_e(1 - M) for deletion, counted from its value at M = 1, by the first operator."""
-        return (
-            self.discrepancy(self.black_box(self.perturb(1 - mask if self.deletion else mask, 0, 0)[0]))
-            - self.floor
-        )
+        return self.discrepancy(self.black_box(self.perturb(1 - mask if self.deletion else mask, 0, 0)[0])) - self.floor
 
     def error_gradient(self, mask: Tensor, step: int) -> Tensor:
         """Gradient of L_e(M), or of -L_e(1 - M) for deletion, as Algorithm 1 has it."""

@@ -85,9 +85,7 @@ class _Fit:
         x = game.batch.x
         cells = x.shape[1] * x.shape[2]
         self.number = (
-            x.new_full((len(x),), float(cells))
-            if self.exists is None
-            else self.exists.flatten(1).sum(1).to(x.dtype)
+            x.new_full((len(x),), float(cells)) if self.exists is None else self.exists.flatten(1).sum(1).to(x.dtype)
         ).clamp(min=1)
         self.judges = _among(game.operators, _JUDGES)
         self.jury = _among(game.operators, _JURY)
@@ -98,13 +96,10 @@ class _Fit:
         worth, influence = path_gradients(self.game)
         self.idle = without_influence(influence)
         starts = [
-            self._settle(starting_scores(smooth_in_time(worth, width, self.exists)))
-            for width in self.plan.widths
+            self._settle(starting_scores(smooth_in_time(worth, width, self.exists))) for width in self.plan.widths
         ]
         low = max(1e-3, 1 / (worth.shape[1] * worth.shape[2]))
-        area, _ = self._area(
-            starts[len(starts) // 2], worth.new_tensor(log_grid(low, 0.7, 8)).expand(len(worth), -1)
-        )
+        area, _ = self._area(starts[len(starts) // 2], worth.new_tensor(log_grid(low, 0.7, 8)).expand(len(worth), -1))
         scores, area = self._least_cost(starts, area)
         half = self.plan.steps // 2
         state = _Adam(scores, self.plan.learning_rate, self.plan.steps)
@@ -114,9 +109,7 @@ class _Fit:
                 area, cost = self._area(state.scores, area[:, None] * area.new_tensor(_AROUND))
             state.descend(self._gradient(state, step, self._drawn(area, step, first=step < half)))
             self.tick()
-        finals = [
-            self._settle(smooth_in_time(state.scores, width, self.exists)) for width in self.plan.widths
-        ]
+        finals = [self._settle(smooth_in_time(state.scores, width, self.exists)) for width in self.plan.widths]
         return *self._least_cost(finals, area), cost
 
     def _drawn(self, area: Tensor, step: int, *, first: bool) -> Tensor:
@@ -125,9 +118,7 @@ class _Fit:
         if self.plan.wide:
             return torch.full_like(area, 0.003 * (0.7 / 0.003) ** share)
         low, high = (0.25, 2.5) if first else (0.5, 1.5)
-        return torch.minimum(
-            torch.maximum(area * (low * (high / low) ** share), 1 / self.number), area * 0 + 0.95
-        )
+        return torch.minimum(torch.maximum(area * (low * (high / low) ** share), 1 / self.number), area * 0 + 0.95)
 
     def _gradient(self, state: _Adam, step: int, area: Tensor) -> Tensor:
         temperature = _HOT * (_COLD / _HOT) ** (step / self.plan.steps)
@@ -222,9 +213,7 @@ def _conclude(fit: _Fit, scores: Tensor, area: Tensor, mid_cost: Tensor, config:
             nearby, distances_nearby, fit.plan.price, lambda a: fit.distances(scores, a, fit.jury), zooms=2
         )
     _, cost = thrifty_area(areas, distances, fit.plan.price)
-    constant = (
-        fit.game.empty.amax(0) <= 1e-9 * fit.game.discrepancy.reference.flatten(1).square().sum(1) + 1e-12
-    )
+    constant = fit.game.empty.amax(0) <= 1e-9 * fit.game.discrepancy.reference.flatten(1).square().sum(1) + 1e-12
     dead = fit.idle.flatten(1).all(1)
     nothing = dead | (constant & ~torch.tensor(fit.game.by_margin, device=dead.device))
     area = torch.where(nothing, torch.zeros_like(area), torch.maximum(area, 1 / fit.number))

@@ -38,9 +38,7 @@ def fit_paper(black_box: BlackBox, batch: Batch, config: ExplainConfig, tick: Ti
     loss = config.loss
     if loss == "auto":
         loss = "squared" if black_box.task == "regression" else "cross_entropy"
-    game = Game.open(
-        black_box, wide, parse_operators(config.operators or ("blur:1",))[:1], loss, config.deletion
-    )
+    game = Game.open(black_box, wide, parse_operators(config.operators or ("blur:1",))[:1], loss, config.deletion)
     cells = torch.full((len(wide.x),), float(x.shape[1] * x.shape[2]), dtype=x.dtype, device=x.device)
     if wide.exists is not None:
         cells = wide.exists.flatten(1).sum(1).to(x.dtype)
@@ -76,9 +74,7 @@ def _descend(game: Game, ones: Tensor, cells: Tensor, config: ExplainConfig, tic
     return mask
 
 
-def _conclude(
-    game: Game, mask: Tensor, areas: tuple[float, ...], batch: int, config: ExplainConfig
-) -> Fitted:
+def _conclude(game: Game, mask: Tensor, areas: tuple[float, ...], batch: int, config: ExplainConfig) -> Fitted:
     number = len(areas)
     with torch.no_grad():
         error = game.error(mask)

@@ -81,9 +81,7 @@ class Masks:
         first = parts[0]
         for part in parts[1:]:
             if not np.array_equal(part.areas, first.areas) or part.config != first.config:
-                raise ValueError(
-                    "Expected parts fitted with one configuration, but they differ in areas or settings."
-                )
+                raise ValueError("Expected parts fitted with one configuration, but they differ in areas or settings.")
         return cls(
             masks=np.concatenate([p.masks for p in parts]),
             scores=np.concatenate([p.scores for p in parts]),
@@ -130,9 +128,7 @@ class Masks:
                 stored = {name: file[name] for name in file.files}
             meta = json.loads(stored["meta"].tobytes())
         except (zipfile.BadZipFile, KeyError, ValueError) as error:
-            raise ValueError(
-                f"Expected a file of masks at {path}, but it cannot be read: {error}."
-            ) from error
+            raise ValueError(f"Expected a file of masks at {path}, but it cannot be read: {error}.") from error
         if meta.get("schema_version") != SCHEMA_VERSION:
             raise ValueError(
                 f"Expected masks of schema version {SCHEMA_VERSION}, but {path} has {meta.get('schema_version')}."

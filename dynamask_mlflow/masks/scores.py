@@ -56,7 +56,7 @@ def smooth_in_time(scores: Tensor, width: float, exists: Tensor | None = None) -
     """Gaussian average along time over the cells that exist; width 0 changes nothing."""
     if width == 0:
         return scores
-    batch, steps, channels = scores.shape
+    _, steps, channels = scores.shape
     reach = min(steps - 1, math.ceil(4 * width))
     offset = torch.arange(-reach, reach + 1, device=scores.device, dtype=scores.dtype)
     kernel = torch.exp(-0.5 * (offset / width).square())[None, None]
