@@ -27,6 +27,7 @@ class EvaluationConfig(ExplainConfig):
         sanity_instances: refit so many instances with randomised weights and log how alike the masks are
             (`dynamask/sanity_similarity`: near 0 is good, near 1 means that they ignore the model).
         images: heat maps to store as PNG, of the first so many instances.
+        report_instances: the report lists the first so many instances; its curves and profiles are of all.
         log_inputs: put the series into the report. Off: artifacts hold masks and ids, never raw values.
         hash_ids: replace ids by keyed hashes; the key is the environment variable DYNAMASK_ID_SALT.
         title: of the report.
@@ -43,6 +44,7 @@ class EvaluationConfig(ExplainConfig):
     curve_areas: tuple[float, ...] = CURVE_AREAS
     sanity_instances: int = 0
     images: int = 8
+    report_instances: int = 1000
     log_inputs: bool = False
     hash_ids: bool = False
     title: str | None = None
@@ -71,7 +73,7 @@ class EvaluationConfig(ExplainConfig):
             raise ValueError(f"Expected instances >= 1, or None for all, but got {self.instances}.")
         if self.sampling not in SAMPLINGS:
             raise ValueError(f"Expected sampling to be one of {SAMPLINGS}, but got {self.sampling!r}.")
-        for name in ("images", "sanity_instances"):
+        for name in ("images", "sanity_instances", "report_instances"):
             if getattr(self, name) < 0:
                 raise ValueError(f"Expected {name} >= 0, but got {getattr(self, name)}.")
 

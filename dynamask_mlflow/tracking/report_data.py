@@ -19,9 +19,11 @@ _IN_TABLE = ("area", "entropy", "information", "ce", "squared_error", "comprehen
 def report_data(
     evaluation: Evaluation, profile: Profile, config: EvaluationConfig, *, model: str, created_at: str
 ) -> ReportData:
-    sample, run = evaluation.sample, evaluation.main
+    run = evaluation.main
     task: Any = evaluation.task
     grid = _grid(run, config)
+    shown = np.arange(min(len(evaluation.sample), config.report_instances))
+    sample, masks = evaluation.sample.take(shown), run.masks[shown]
     targets = sample.targets
     return ReportData(
         title=config.title or f"What {model} relies on",
@@ -32,16 +34,16 @@ def report_data(
         channel_names=list(sample.channel_names),
         times=list(sample.times),
         time_unit=config.time_unit,
-        masks=run.masks.masks,
-        scores=run.masks.scores,
-        predictions=evaluation.outputs,
-        predictions_without=run.scores.without,
+        masks=masks.masks,
+        scores=masks.scores,
+        predictions=evaluation.outputs[shown],
+        predictions_without=run.scores.without[shown],
         targets=targets if targets is None or _fits(targets, evaluation) else None,
         class_names=config.class_names,
         per_step=evaluation.per_step,
-        metrics=instance_metrics(run),
+        metrics={name: values[shown] for name, values in instance_metrics(run).items()},
         summary=run.scores.summary(),
-        errors=_on_grid(run.masks.areas, run.masks.errors, grid),
+        errors=_on_grid(masks.areas, masks.errors, grid),
         observed=None if sample.eligible.all() else sample.eligible,
         inputs=sample.x if config.log_inputs else None,
         profile_by_channel=profile.by_channel,
@@ -51,6 +53,7 @@ def report_data(
         method=next(iter(evaluation.runs)),
         comparison=_comparison(evaluation, config),
         settings=_settings(config),
+        notes=_notes(evaluation, len(shown)),
         warnings=_warnings(evaluation),
     )
 
@@ -110,6 +113,15 @@ def _settings(config: EvaluationConfig) -> dict[str, Any]:
     return {
         name: value for name, value in config.to_dict().items() if name not in hidden and value is not None
     }
+
+
+def _notes(evaluation: Evaluation, shown: int) -> list[str]:
+    total = len(evaluation.sample)
+    if shown == total:
+        return []
+    return [
+        f"The page lists {shown:,} of {total:,} instances; its means, curves and profiles are of all of them."
+    ]
 
 
 def _warnings(evaluation: Evaluation) -> list[str]:

@@ -54,10 +54,10 @@ def start(command: list[str], port: int, log: Path, health: str = "health", time
     raise RuntimeError(f"The server did not answer:\n{log.read_text()[-3000:]}")
 
 
-def start_mlflow(backend: str, artifacts: Path, log: Path, port: int | None = None) -> Server:
+def start_mlflow(backend: str, artifacts: Path, log: Path, port: int | None = None, *more: str) -> Server:
     port = port or free_port()
     command = ["mlflow", "server", "--backend-store-uri", backend, "--artifacts-destination", str(artifacts)]
-    return start([*command, "--host", "127.0.0.1", "--port", str(port), "--workers", "1"], port, log)
+    return start([*command, "--host", "127.0.0.1", "--port", str(port), "--workers", "1", *more], port, log)
 
 
 @contextmanager

@@ -365,6 +365,13 @@ def test_a_page_that_cannot_be_drawn_does_not_cost_the_masks(
     assert len(result.artifacts["dynamask_masks"].content) == 6
 
 
+def test_the_page_can_list_fewer_instances_than_were_explained(store: Path, saved: str) -> None:
+    result = evaluate(saved, report_instances=2)
+    page = result.artifacts["dynamask_report"].content
+    assert "The page lists 2 of 6 instances" in page
+    assert len(result.artifacts["dynamask_masks"].content) == 6
+
+
 def test_no_spool_is_left_after_success(store: Path, saved: str) -> None:
     evaluate(saved, spool=str(store / "spool"))
     assert list((store / "spool").iterdir()) == []

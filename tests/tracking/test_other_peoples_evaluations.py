@@ -7,6 +7,7 @@ import logging
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import mlflow
 import numpy as np
@@ -44,20 +45,19 @@ print(json.dumps([result.metrics, stored.data.metrics, sorted(result.artifacts),
 """
 
 
-def run_tabular(which: str, folder: Path, empty_store: Path) -> tuple[list[object], dict[str, bytes]]:
+def start_tabular(which: str, folder: Path, empty_store: Path) -> subprocess.Popen[str]:
     folder.mkdir()
     (folder / "mlflow.db").write_bytes(empty_store.read_bytes())
-    done = subprocess.run(
-        [sys.executable, "-c", _TABULAR, which, str(folder)],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    command = [sys.executable, "-c", _TABULAR, which, str(folder)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder)
+
+
+def finish(process: subprocess.Popen[str], folder: Path) -> tuple[list[Any], dict[str, bytes]]:
+    output, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors
     got = folder / "got"
     files = {str(path.relative_to(got)): path.read_bytes() for path in got.rglob("*") if path.is_file()}
-    return json.loads(done.stdout.splitlines()[-1]), files
+    return json.loads(output.splitlines()[-1]), files
 
 
 @pytest.mark.slow
@@ -65,8 +65,10 @@ def test_a_tabular_evaluation_is_byte_for_byte_what_it_is_without_us(
     tmp_path: Path, empty_store: Path
 ) -> None:
     pytest.importorskip("sklearn")
-    (*with_plugin, installed, names), files = run_tabular("with", tmp_path / "with", empty_store)
-    (*without, absent, others), other_files = run_tabular("without", tmp_path / "without", empty_store)
+    started = {which: start_tabular(which, tmp_path / which, empty_store) for which in ("with", "without")}
+    done = {which: finish(process, tmp_path / which) for which, process in started.items()}
+    (*with_plugin, installed, names), files = done["with"]
+    (*without, absent, others), other_files = done["without"]
     assert installed
     assert "dynamask" in names
     assert not absent
