@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,6 +40,12 @@ def test_bad_values_are_named(options: dict[str, Any], message: str) -> None:
 def test_json_and_back_gives_the_same_settings() -> None:
     config = EvaluationConfig(ids=("a", "b"), methods=("nested", "paper"), operators=("blur:1",), area=0.1)
     assert EvaluationConfig.from_mapping(json.loads(json.dumps(config.to_dict()))) == config
+
+
+def test_every_key_stands_in_the_guide() -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "mlflow.md").read_text(encoding="utf-8")
+    missing = [f.name for f in fields(EvaluationConfig) if f"`{f.name}`" not in guide]
+    assert missing == []
 
 
 def test_each_method_gets_the_settings_of_the_fit() -> None:

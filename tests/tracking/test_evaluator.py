@@ -35,9 +35,7 @@ def data(**options: Any) -> Any:
     return mlflow.data.from_sequences(X, **{"targets": Y, "channel_names": NAMES, "name": "stays", **options})
 
 
-def evaluate(
-    model: Any, dataset: Any = None, model_type: str = "classifier", **options: Any
-) -> EvaluationResult:
+def evaluate(model: Any, dataset: Any = None, model_type: str = "classifier", **options: Any) -> EvaluationResult:
     return mlflow.models.evaluate(
         model,
         data() if dataset is None else dataset,
@@ -82,16 +80,12 @@ def test_every_way_to_name_a_model_gives_the_same_numbers(store: Path, network: 
         assert stored.data.metrics["dynamask/ce"] == results[-1]["dynamask/ce"]
         assert [m.model_id for m in stored.inputs.model_inputs] == [info.model_id]
     assert all(result == results[0] for result in results)
-    linked = {
-        m.key for m in mlflow.get_logged_model(info.model_id).metrics if m.dataset_digest == data().digest
-    }
+    linked = {m.key for m in mlflow.get_logged_model(info.model_id).metrics if m.dataset_digest == data().digest}
     assert {"dynamask/ce", "dynamask/ce/random", "dynamask/curve/ce", "dynamask/entropy"} <= linked
 
 
 @pytest.mark.parametrize("serialization", ["pt2", "pickle"])
-def test_plain_pytorch_models_work(
-    store: Path, network: GRUClassifier, saved: str, serialization: str
-) -> None:
+def test_plain_pytorch_models_work(store: Path, network: GRUClassifier, saved: str, serialization: str) -> None:
     with mlflow.start_run():
         info = mlflow.pytorch.log_model(
             network,
@@ -105,11 +99,22 @@ def test_plain_pytorch_models_work(
 
 
 def test_without_naming_evaluators_both_the_default_and_ours_run(store: Path, saved: str) -> None:
-    result = mlflow.models.evaluate(
-        saved, data(), model_type="classifier", evaluator_config={"dynamask": QUICK}
-    )
+    result = mlflow.models.evaluate(saved, data(), model_type="classifier", evaluator_config={"dynamask": QUICK})
     assert result.metrics["accuracy_score"] > 0.8
     assert result.metrics["dynamask/instances"] == 6
+
+
+def test_our_own_model_types_need_no_targets_and_leave_the_default_evaluator_out(store: Path, saved: str) -> None:
+    for evaluators in (None, ["default", "dynamask"]):
+        result = mlflow.models.evaluate(
+            saved,
+            data(targets=None),
+            model_type="sequence-classifier",
+            evaluators=evaluators,
+            evaluator_config={"dynamask": QUICK},
+        )
+        assert result.metrics["dynamask/instances"] == 6
+        assert all(name.startswith("dynamask/") for name in result.metrics)
 
 
 def test_ce_and_acc_are_what_replacing_the_salient_cells_by_their_mean_gives(
@@ -182,9 +187,7 @@ def test_a_plain_function_gets_one_warning_and_the_default_evaluator_goes_on(
         return np.array([int(row[-3:, 1].mean() > 0) for row in table["sequence"]])
 
     with caplog.at_level(logging.WARNING):
-        result = mlflow.models.evaluate(
-            model, data(), model_type="classifier", evaluators=["default", "dynamask"]
-        )
+        result = mlflow.models.evaluate(model, data(), model_type="classifier", evaluators=["default", "dynamask"])
     assert result.metrics["accuracy_score"] == 1.0
     assert not numbers(result)
     said = [r.getMessage() for r in caplog.records if r.name.startswith("dynamask_mlflow")]
@@ -214,9 +217,7 @@ def test_bad_settings_are_named(store: Path, saved: str, options: dict[str, Any]
         (lambda: mlflow.data.from_sequences(X[:, :, :3], targets=Y), r"inputs of shape \(B, 10, 3\)"),
     ],
 )
-def test_data_that_do_not_fit_the_model_are_named(
-    store: Path, saved: str, dataset: Any, message: str
-) -> None:
+def test_data_that_do_not_fit_the_model_are_named(store: Path, saved: str, dataset: Any, message: str) -> None:
     with pytest.raises(MlflowException, match=message):
         evaluate(saved, dataset())
 
@@ -247,9 +248,7 @@ def test_instances_on_which_the_model_fails_are_counted_and_named(store: Path, t
     assert set(record["ids"]).isdisjoint(bad)
 
 
-def test_a_model_that_fails_on_everything_is_an_error_and_leaves_nothing_behind(
-    store: Path, tmp_path: Path
-) -> None:
+def test_a_model_that_fails_on_everything_is_an_error_and_leaves_nothing_behind(store: Path, tmp_path: Path) -> None:
     dynamask_mlflow.save_model(FailsOnLarge(), tmp_path / "m", task="classification", input_example=X[:2])
     with mlflow.start_run() as run, pytest.raises(MlflowException, match="NaN or infinity"):
         evaluate(str(tmp_path / "m"), mlflow.data.from_sequences(np.full_like(X, 1e4), targets=Y))
@@ -283,9 +282,7 @@ def test_artifacts_hold_no_raw_values_unless_asked_and_no_ids_if_hashed(
         assert b"patient-" not in path.read_bytes()
     assert len(set(result.tables["dynamask_instances"]["id"])) == 3
     page = result.artifacts["dynamask_report"].content
-    with_inputs = (
-        evaluate(saved, data(ids=ids), ids=ids[:3], log_inputs=True).artifacts["dynamask_report"].content
-    )
+    with_inputs = evaluate(saved, data(ids=ids), ids=ids[:3], log_inputs=True).artifacts["dynamask_report"].content
     assert len(with_inputs) > len(page)
 
 
@@ -321,8 +318,7 @@ def test_contents_come_from_the_store_when_they_are_not_in_memory(store: Path, s
 
 def test_the_same_seed_gives_the_same_masks(store: Path, saved: str) -> None:
     first, second, other = (
-        evaluate(saved, seed=seed, ids=["1", "2"]).artifacts["dynamask_masks"].content.masks
-        for seed in (0, 0, 1)
+        evaluate(saved, seed=seed, ids=["1", "2"]).artifacts["dynamask_masks"].content.masks for seed in (0, 0, 1)
     )
     np.testing.assert_array_equal(first, second)
     assert not np.array_equal(first, other)
@@ -334,9 +330,7 @@ def test_a_promotion_can_be_gated_on_our_metrics(store: Path, saved: str) -> Non
     mlflow.validate_evaluation_results(validation_thresholds={"dynamask/ce": easy}, candidate_result=result)
     hard = MetricThreshold(threshold=result.metrics["dynamask/ce"] * 2, greater_is_better=True)
     with pytest.raises(Exception, match="dynamask/ce"):
-        mlflow.validate_evaluation_results(
-            validation_thresholds={"dynamask/ce": hard}, candidate_result=result
-        )
+        mlflow.validate_evaluation_results(validation_thresholds={"dynamask/ce": hard}, candidate_result=result)
 
 
 def test_the_record_vouches_for_every_other_file(store: Path, saved: str) -> None:

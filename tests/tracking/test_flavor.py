@@ -51,9 +51,7 @@ def eager(network: torch.nn.Module, x: np.ndarray = X) -> np.ndarray:
         return network(torch.as_tensor(x)).softmax(-1).numpy()
 
 
-def test_predict_gives_labels_by_default_and_probabilities_on_demand(
-    saved: str, network: GRUClassifier
-) -> None:
+def test_predict_gives_labels_by_default_and_probabilities_on_demand(saved: str, network: GRUClassifier) -> None:
     model = mlflow.pyfunc.load_model(saved)
     np.testing.assert_array_equal(model.predict(X), eager(network).argmax(1))
     shown = model.predict(X, params={"output": "probability"})
@@ -94,18 +92,14 @@ def test_what_was_given_is_carried_along(saved: str) -> None:
 def test_the_folder_is_still_a_pytorch_model(saved: str, network: GRUClassifier) -> None:
     module = mlflow.pytorch.load_model(saved)
     with torch.no_grad():
-        torch.testing.assert_close(
-            module(torch.as_tensor(X)), network(torch.as_tensor(X)), atol=1e-6, rtol=1e-5
-        )
+        torch.testing.assert_close(module(torch.as_tensor(X)), network(torch.as_tensor(X)), atol=1e-6, rtol=1e-5)
 
 
 def test_values_of_the_example_are_stored_only_on_demand(tmp_path: Path) -> None:
     secret = np.full((2, STEPS, CHANNELS), 123.4567, dtype=np.float32)
     for keep in (False, True):
         path = tmp_path / str(keep)
-        dynamask_mlflow.save_model(
-            Regressor(), path, task="regression", input_example=secret, keep_example=keep
-        )
+        dynamask_mlflow.save_model(Regressor(), path, task="regression", input_example=secret, keep_example=keep)
         texts = [file.read_bytes() for file in path.rglob("*") if file.is_file()]
         found = any(b"123.45" in text or np.float32(123.4567).tobytes() in text for text in texts)
         assert found is keep

@@ -33,9 +33,7 @@ def test_rows_in_any_order_land_in_their_cells() -> None:
 def test_one_row_a_measurement_gives_the_same_as_one_row_a_time() -> None:
     long = TABLE.melt(id_vars=["stay", "hour", "died"], value_vars=["hr", "spo2"], var_name="item")
     wide = mlflow.data.from_long_frame(TABLE, **WIDE, targets="died")
-    tall = mlflow.data.from_long_frame(
-        long, id="stay", time="hour", channels="item", values="value", targets="died"
-    )
+    tall = mlflow.data.from_long_frame(long, id="stay", time="hour", channels="item", values="value", targets="died")
     assert tall.digest == wide.digest
 
 
@@ -48,9 +46,7 @@ def test_targets_may_change_with_time() -> None:
 def test_missing_cells_are_filled_as_asked_and_marked() -> None:
     gaps = TABLE.assign(hr=[72.0, np.nan, 71.0, 60.0, np.nan])
     forward = mlflow.data.from_long_frame(gaps, **WIDE, fill="forward")
-    np.testing.assert_allclose(
-        forward.features[:, :, 0], [[(72 + 71 + 60) / 3, 71, 72], [60, 60, 0]], rtol=1e-6
-    )
+    np.testing.assert_allclose(forward.features[:, :, 0], [[(72 + 71 + 60) / 3, 71, 72], [60, 60, 0]], rtol=1e-6)
     assert not forward.sequences.observed[0, 0, 0]
     assert forward.sequences.observed[0, 0, 1]
     constant = mlflow.data.from_long_frame(gaps, **WIDE, fill=-1.0)

@@ -61,9 +61,7 @@ def finish(process: subprocess.Popen[str], folder: Path) -> tuple[list[Any], dic
 
 
 @pytest.mark.slow
-def test_a_tabular_evaluation_is_byte_for_byte_what_it_is_without_us(
-    tmp_path: Path, empty_store: Path
-) -> None:
+def test_a_tabular_evaluation_is_byte_for_byte_what_it_is_without_us(tmp_path: Path, empty_store: Path) -> None:
     pytest.importorskip("sklearn")
     started = {which: start_tabular(which, tmp_path / which, empty_store) for which in ("with", "without")}
     done = {which: finish(process, tmp_path / which) for which, process in started.items()}

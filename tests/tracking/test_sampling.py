@@ -33,9 +33,7 @@ def test_random_sampling_repeats_with_the_seed_and_takes_nobody_twice() -> None:
     assert first == sorted(first)
 
 
-@pytest.mark.parametrize(
-    "options", [{"instances": None}, {"instances": 1000}, {"instances": 100, "sampling": "risk"}]
-)
+@pytest.mark.parametrize("options", [{"instances": None}, {"instances": 1000}, {"instances": 100, "sampling": "risk"}])
 def test_asking_for_all_or_more_gives_all(options: dict[str, Any]) -> None:
     assert rows(**options) == list(range(100))
 

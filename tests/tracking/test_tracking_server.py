@@ -130,9 +130,7 @@ def check_everything_arrived(url: str, network: GRUClassifier) -> None:
     assert {"id", "prediction", "target", "area", "entropy", "information", "ce", "flipped"} <= set(table)
     record = json.loads(mlflow.artifacts.load_text(f"{stored.info.artifact_uri}/dynamask/config.json"))
     assert record["model"]["registered_versions"] == [{"name": "icu-mortality", "version": "1"}]
-    page = requests.get(
-        f"{url}/get-artifact", {"run_id": run.info.run_id, "path": "dynamask/report.html"}, timeout=30
-    )
+    page = requests.get(f"{url}/get-artifact", {"run_id": run.info.run_id, "path": "dynamask/report.html"}, timeout=30)
     assert page.ok
     assert page.text.startswith("<!doctype html>")
     masks = type(result.artifacts["dynamask_masks"])(uri=result.artifacts["dynamask_masks"].uri).content

@@ -1,0 +1,125 @@
+"""Scores against hand calculation, on a model that can be done on paper: the logit is the sum of one channel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dynamask_mlflow.masks.result import Masks
+from dynamask_mlflow.tracking.profile import profile_of
+from dynamask_mlflow.tracking.scoring import CHUNK, score
+from dynamask_mlflow.tracking.sequences import Sequences, as_sequences
+
+# Two channels over four steps; only the last value of channel 0 counts.
+X = np.array([[[0.0, 5.0], [0.0, 5.0], [0.0, 5.0], [4.0, 5.0]]], dtype=np.float32)
+
+
+def probabilities(x: np.ndarray) -> np.ndarray:
+    p = 1 / (1 + np.exp(-x[:, -1, 0]))
+    return np.stack([1 - p, p], axis=-1)
+
+
+def masks_of(scores: np.ndarray, area: float) -> Masks:
+    n = len(scores)
+    return Masks(
+        masks=(scores >= np.sort(scores.reshape(n, -1))[:, -1].reshape(n, 1, 1)).astype(np.float32),
+        scores=scores.astype(np.float32),
+        areas=np.array([area]),
+        errors=np.zeros((n, 1)),
+        area=np.full(n, area),
+    )
+
+
+def scored(
+    sample: Sequences, scores: np.ndarray, area: float, predict: Any = probabilities, task: str = "classification"
+) -> Any:
+    masks = masks_of(scores, area)
+    return score(masks, sample, predict(sample.x), predict, task=task, curve_areas=(area, 1.0), seed=0)
+
+
+def ranking(first: tuple[int, int], n: int = 1) -> np.ndarray:
+    scores = np.tile(np.linspace(0, 0.5, 8).reshape(1, 4, 2), (n, 1, 1))
+    scores[:, first[0], first[1]] = 1
+    return scores
+
+
+def test_the_salient_cell_is_replaced_by_its_channels_mean() -> None:
+    result = scored(as_sequences(X), ranking((3, 0)), 1 / 8)
+    # The mean of 0, 0, 0, 4 is 1: the probability falls from sigma(4) to sigma(1), the class stays.
+    assert result.each["ce"][0] == pytest.approx(-np.log(1 / (1 + np.exp(-1))))
+    assert result.each["acc"][0] == 1
+    assert result.without[0, 1] == pytest.approx(1 / (1 + np.exp(-1)))
+    assert result.curves["ce"][0] == pytest.approx(result.each["ce"][0])
+
+
+def test_a_cell_that_does_not_count_changes_nothing() -> None:
+    result = scored(as_sequences(X), ranking((0, 1)), 1 / 8)
+    assert result.each["ce"][0] == pytest.approx(-np.log(1 / (1 + np.exp(-4))), rel=1e-4)
+    # The cell that counts is third in this ranking: of the five areas only 50 % hold it.
+    assert result.each["comprehensiveness"][0] == pytest.approx((1 / (1 + np.exp(-4)) - 1 / (1 + np.exp(-1))) / 5)
+
+
+def test_sufficiency_and_comprehensiveness_are_means_over_five_areas() -> None:
+    result = scored(as_sequences(X), ranking((3, 0)), 1 / 8)
+    drop = 1 / (1 + np.exp(-4)) - 1 / (1 + np.exp(-1))
+    # 1 and 5 % of eight cells are none, 10, 20 and 50 % are one, two and four: all hold the best cell.
+    assert result.each["comprehensiveness"][0] == pytest.approx(drop * 3 / 5)
+    assert result.each["sufficiency"][0] == pytest.approx(drop * 2 / 5)
+
+
+def test_cells_that_were_not_measured_are_never_removed() -> None:
+    observed = np.ones(X.shape, dtype=bool)
+    observed[0, 3, 0] = False
+    result = scored(as_sequences(X, observed=observed), ranking((3, 0)), 1.0)
+    assert result.each["ce"][0] == pytest.approx(-np.log(1 / (1 + np.exp(-4))), rel=1e-4)
+    assert result.each["ce/random"][0] == pytest.approx(result.each["ce"][0])
+
+
+def test_random_cells_are_as_many_and_worse() -> None:
+    n = 40
+    sample = as_sequences(np.repeat(X, n, axis=0), ids=range(n))
+    summary = scored(sample, ranking((3, 0), n), 1 / 8).summary()
+    assert summary["ce"] > summary["ce/random"] > 0
+    low, high = -np.log(1 / (1 + np.exp(-4))), -np.log(1 / (1 + np.exp(-1)))
+    hit = (summary["ce/random"] - low) / (high - low)
+    assert 0.02 < hit < 0.35  # one cell of eight is drawn
+
+
+def test_steps_in_the_padding_do_not_count() -> None:
+    def every_step(x: np.ndarray) -> np.ndarray:
+        return x[:, :, 0]
+
+    x = np.array([[[1.0, 0.0], [3.0, 0.0], [0.0, 0.0], [0.0, 0.0]]])
+    sample = as_sequences(x, lengths=[2])
+
+    def noisy(values: np.ndarray) -> np.ndarray:
+        y = every_step(values).copy()
+        y[:, 2:] = np.random.default_rng().normal(size=2)  # what a model says about padding means nothing
+        return y
+
+    result = scored(sample, ranking((1, 0)), 1 / 4, noisy, "regression")
+    # The mean of the two steps that exist is 2: the squared error is (3 - 2)^2.
+    assert result.each["squared_error"][0] == pytest.approx(1)
+
+
+def test_chunks_do_not_change_anything() -> None:
+    n = CHUNK + 3
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(n, 4, 2))
+    scores = rng.random((n, 4, 2))
+    whole = scored(as_sequences(x), scores, 1 / 4)
+    part = scored(as_sequences(x[:5]), scores[:5], 1 / 4)
+    for name, values in part.each.items():
+        np.testing.assert_allclose(whole.each[name][:5], values, rtol=1e-6, err_msg=name)
+
+
+def test_a_profile_is_the_mean_over_the_cells_that_exist() -> None:
+    sample = as_sequences(np.ones((2, 2, 2)), lengths=[2, 1])
+    masks = np.array([[[1, 0], [1, 0]], [[1, 1], [0, 0]]], dtype=np.float32)
+    profile = profile_of(masks, sample)
+    np.testing.assert_allclose(profile.by_cell, [[1, 0.5], [1, 0]])
+    np.testing.assert_allclose(profile.by_channel, [1, 1 / 3])
+    np.testing.assert_allclose(profile.by_time, [0.75, 0.5])
+    np.testing.assert_allclose(profile.share_by_channel, [0.75, 0.25])
