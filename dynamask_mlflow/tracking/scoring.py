@@ -87,7 +87,7 @@ def _score_chunk(
     curves: dict[str, NDArray[np.float64]] = {}
     without = outputs
     for suffix, ranking in (("", masks.scores), ("/random", rng.random(masks.scores.shape))):
-        erase = _Eraser(sample, outputs, predict, task, ranking, where)
+        erase = Eraser(sample, outputs, predict, task, ranking, where)
         shifts, after = erase.removed(masks.area)
         each |= {f"{name}{suffix}": values for name, values in shifts.items()}
         each |= {f"{name}{suffix}": values for name, values in erase.eraser().items()}
@@ -105,7 +105,7 @@ def answers_every_step(outputs: Floats, task: str, steps: int) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class _Eraser:
+class Eraser:
     """Predictions without the best cells of a ranking, or with them alone."""
 
     sample: Sequences

@@ -80,8 +80,9 @@ def seal(
     points: Sequence[Point],
     tables: Sequence[str],
     files: Sequence[str],
+    timestamp: int | None = None,
 ) -> Manifest:
-    """Write the manifest of a spool whose artifacts are all there."""
+    """Write the manifest of a spool whose artifacts are all there; the metrics' timestamp is now, or as given."""
     manifest = Manifest(
         run_id=run_id,
         tracking_uri=without_credentials(tracking_uri),
@@ -89,7 +90,7 @@ def seal(
         link_model=link_model,
         dataset_name=dataset[0],
         dataset_digest=dataset[1],
-        timestamp=int(time.time() * 1000),
+        timestamp=int(time.time() * 1000) if timestamp is None else timestamp,
         points=tuple(points),
         tables=tuple(tables),
         files={name: checksum(spool / ARTIFACTS / name) for name in files},
