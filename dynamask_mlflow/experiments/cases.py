@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from dynamask_mlflow.experiments.models import Family
-from dynamask_mlflow.experiments.motif import MotifSetting
+from dynamask_mlflow.experiments.motif import MotifSetting, make_motif
 from dynamask_mlflow.experiments.motif_models import (
     MotifTraining,
     motif_accuracy,
@@ -41,7 +41,8 @@ def state_case(seed: int, instances: int, quick: bool, setting: StateSetting | N
     model = train_state_model(data, setting, seed=seed)
     part = data.rows(slice(setting.train, setting.train + instances))
     facts = {"accuracy": held_out_accuracy(model, data, setting)}
-    return Case(model=model, x=part.x, truth=part.truth, task="classification", facts=facts)
+    seen = data.x[: setting.train]
+    return Case(model=model, x=part.x, truth=part.truth, task="classification", facts=facts, background=seen)
 
 
 def motif_case(setting: MotifSetting, family: Family, seed: int, instances: int, quick: bool) -> Case:
@@ -55,4 +56,5 @@ def motif_case(setting: MotifSetting, family: Family, seed: int, instances: int,
         raise ValueError(f"Expected {instances} motifs that the model finds, but there are {len(rows)}.")
     part = data.rows(rows[:instances])
     facts = {"accuracy": motif_accuracy(model, data)}
-    return Case(model=model, x=part.x, truth=part.truth, task="classification", facts=facts)
+    seen = make_motif(setting, seed=seed, n=500).x
+    return Case(model=model, x=part.x, truth=part.truth, task="classification", facts=facts, background=seen)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynamask_mlflow.masks.result import Masks
+from dynamask_mlflow.saliency import background
 
 Explain = Callable[..., Masks]
 
@@ -29,6 +31,7 @@ class Case:
         truth: the salient cells, broadcast to x.
         task: "classification" or "regression".
         facts: what is known of the case, for instance the model's accuracy on held-out data.
+        background: (M, T, d) training sequences, for methods that need reference data.
     """
 
     model: Any
@@ -36,6 +39,7 @@ class Case:
     truth: NDArray[np.bool_]
     task: str
     facts: Mapping[str, float] = field(default_factory=dict)
+    background: NDArray[np.float32] | None = None
 
 
 @dataclass(frozen=True)
@@ -174,7 +178,8 @@ def run_experiment(
 def _run_trial(experiment: Experiment, case: Case, seed: int, method: str, explain: Explain) -> Trial:
     preset = experiment.preset(method)
     start = time.perf_counter()
-    masks = explain(case.model, case.x, task=case.task, method=preset.method, seed=seed, **preset.options)
+    with nullcontext() if case.background is None else background(case.background):
+        masks = explain(case.model, case.x, task=case.task, method=preset.method, seed=seed, **preset.options)
     seconds = (time.perf_counter() - start) / len(case.x)
     metrics = {**case.facts, **experiment.score(case, masks), "seconds_per_instance": seconds}
     return Trial(seed, method, {name: float(value) for name, value in metrics.items()})

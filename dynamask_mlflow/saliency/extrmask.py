@@ -41,8 +41,9 @@ def extremal_mask(
 
         min over M and theta of  L(f(x), f(M x + (1 - M) NN(x))) + l1 mean|M| + l2 mean|NN(x)|
 
-    with the soft cross-entropy, or the squared error, averaged over the outputs. With `deletion` the cells
-    inside the mask are replaced instead, and the answer is drawn to that on the zero input. One network
+    with L the soft cross-entropy, or the squared error, summed over the outputs of a sequence as L_e is in
+    the paper on masks; averaged instead, the penalties win and the mask stays almost empty. With `deletion`
+    the cells inside the mask are replaced, and the answer is drawn to that on the zero input. One network
     serves all sequences of the batch, as in the original: of all methods here this one feels its neighbours.
     """
     target = question.reference
@@ -73,5 +74,5 @@ def _error(question: Question, y: Tensor, target: Tensor) -> Tensor:
     if question.classification:
         each = -(target.softmax(-1) * y.log_softmax(-1)).sum(-1)
     else:
-        each = (y - target).square().mean(-1)
-    return (each * question.when).sum() / question.when.sum()
+        each = (y - target).square().sum(-1)
+    return (each * question.when).sum() / len(y)

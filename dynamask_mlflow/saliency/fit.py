@@ -25,15 +25,11 @@ def feature_importance_in_time(
     At t = 0 nothing is known before, and the whole step is drawn.
     """
     if not question.classification:
-        raise ModelError(
-            "Expected a classifier for method 'fit', which compares class distributions, but got values."
-        )
+        raise ModelError("Expected a classifier for method 'fit', which compares class distributions, but got values.")
     with torch.no_grad(), seeded(seed):
         mean, root = generator(x)
         noise = torch.randn(samples, x.shape[1], x.shape[2]).to(x.device)
-        return torch.stack(
-            [_instance(question, x[row], mean[row], root[row], noise) for row in range(len(x))]
-        )
+        return torch.stack([_instance(question, x[row], mean[row], root[row], noise) for row in range(len(x))])
 
 
 def _instance(question: Question, x: Tensor, mean: Tensor, root: Tensor, noise: Tensor) -> Tensor:

@@ -68,9 +68,7 @@ def deep_lift(question: Question, x: Tensor, baseline: Tensor) -> Tensor:
     from captum.attr import DeepLift
 
     if question.module is None:
-        raise ModelError(
-            "Expected a torch module for method 'dl', which looks inside it, but got a plain callable."
-        )
+        raise ModelError("Expected a torch module for method 'dl', which looks inside it, but got a plain callable.")
     try:
         with warnings.catch_warnings():
             # captum announces its hooks and that it needs gradients by the inputs.

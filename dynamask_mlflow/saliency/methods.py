@@ -20,9 +20,7 @@ def _ig(s: Setting) -> Tensor:
 def _gs(s: Setting) -> Tensor:
     data = background_in_force(s.x)
     pool = None if data is None else data.x.to(s.x.device)
-    return gradients.gradient_shap(
-        s.question, s.x, s.baseline, pool, seed=s.config.seed, samples=s.config.steps or 50
-    )
+    return gradients.gradient_shap(s.question, s.x, s.baseline, pool, seed=s.config.seed, samples=s.config.steps or 50)
 
 
 def _dl(s: Setting) -> Tensor:
@@ -42,9 +40,7 @@ def _afo(s: Setting) -> Tensor:
 
 
 def _fp(s: Setting) -> Tensor:
-    return occlusion.feature_permutation(
-        s.question, s.x, s.exists, seed=s.config.seed, draws=s.config.steps or 5
-    )
+    return occlusion.feature_permutation(s.question, s.x, s.exists, seed=s.config.seed, draws=s.config.steps or 5)
 
 
 def _svs(s: Setting) -> Tensor:
@@ -72,9 +68,7 @@ def _retain(s: Setting) -> Tensor:
     data = background_or(s.x)
     seed, steps = s.config.seed, s.config.steps or 300
     key = ("retain", id(s.question.module), seed, steps)
-    model = data.remember(
-        key, lambda: train_retain(s.question, data.x.to(s.x.device), seed=seed, steps=steps)
-    )
+    model = data.remember(key, lambda: train_retain(s.question, data.x.to(s.x.device), seed=seed, steps=steps))
     return retain_scores(s.question, s.x, model)
 
 

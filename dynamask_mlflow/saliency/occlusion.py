@@ -49,9 +49,7 @@ def augmented_feature_occlusion(
     return _mean_occlusion(question, x, values, exists)
 
 
-def feature_permutation(
-    question: Question, x: Tensor, exists: Tensor | None, *, seed: int, draws: int = 5
-) -> Tensor:
+def feature_permutation(question: Question, x: Tensor, exists: Tensor | None, *, seed: int, draws: int = 5) -> Tensor:
     """FP: occlusion by the channel's own values in random order of time, averaged over the orders.
 
     Permuting over time rather than over instances keeps an instance's scores its own. With padding, a cell

@@ -62,16 +62,12 @@ def _take(values: Tensor, order: Tensor) -> Tensor:
     return values.gather(1, order[..., None].expand(-1, -1, values.shape[-1]))
 
 
-def train_retain(
-    question: Question, x: Tensor, *, seed: int, steps: int = 300, batch_size: int = 64
-) -> Retain:
+def train_retain(question: Question, x: Tensor, *, seed: int, steps: int = 300, batch_size: int = 64) -> Retain:
     """Teach RETAIN the black box's answers on sequences x; where it answers at every step, on random
     beginnings.
     """
     with torch.no_grad():
-        answers = torch.cat(
-            [question.outputs(x[s : s + _MOST_AT_ONCE]) for s in range(0, len(x), _MOST_AT_ONCE)]
-        )
+        answers = torch.cat([question.outputs(x[s : s + _MOST_AT_ONCE]) for s in range(0, len(x), _MOST_AT_ONCE)])
     if question.classification:
         answers = answers.softmax(-1)
     per_step = answers.shape[1] > 1

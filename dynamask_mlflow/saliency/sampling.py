@@ -16,9 +16,7 @@ from dynamask_mlflow.saliency.seeds import seeded
 _MOST_AT_ONCE = 256
 
 
-def shapley_value_sampling(
-    question: Question, x: Tensor, baseline: Tensor, *, seed: int, samples: int = 10
-) -> Tensor:
+def shapley_value_sampling(question: Question, x: Tensor, baseline: Tensor, *, seed: int, samples: int = 10) -> Tensor:
     """SVS: the mean gain of the value as cell (t, i) joins the cells before it in a random order.
 
     Efficient: the scores of an instance sum to value(x) - value(baseline). Costs `samples` x T x d
