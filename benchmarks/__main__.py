@@ -38,9 +38,7 @@ def as_text(rows: Rows) -> str:
     table = [["", *columns]]
     table += [[name, *(_format(row.get(column, "")) for column in columns)] for name, row in rows.items()]
     widths = [max(len(line[i]) for line in table) for i in range(len(table[0]))]
-    return "\n".join(
-        "  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in table
-    )
+    return "\n".join("  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in table)
 
 
 def _format(value: Any) -> str:
@@ -58,9 +56,7 @@ def machine() -> dict[str, str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks", description="Speed, measured on one thread."
-    )
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Speed, measured on one thread.")
     parser.add_argument("names", nargs="*", help="benchmarks to run; default: all")
     parser.add_argument("--output", type=Path, default=Path("build/benchmarks.json"))
     arguments = parser.parse_args()

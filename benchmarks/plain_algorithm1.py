@@ -69,8 +69,7 @@ def fit(task: Task, x: Tensor, area: float, steps: int, total: int) -> Tensor:
 
 @cache
 def seconds_per_instance(task: Task, measured_steps: int = MEASURED_STEPS) -> float:
-    """CPU seconds of a whole fit of one instance, all areas, extrapolated from `measured_steps` steps of one.
-    """
+    """CPU seconds of a whole fit of one instance, all areas, extrapolated from `measured_steps` steps of one."""
     for parameter in task.model.parameters():
         parameter.requires_grad_(False)
     fit(task, task.x[0], task.areas[0], 2, task.steps)

@@ -22,9 +22,7 @@ def parse_seeds(text: str | None) -> list[int] | None:
             return [int(part) for part in text.split(",") if part.strip()]
         return list(range(int(text)))
     except ValueError:
-        raise click.BadParameter(
-            f"Expected a number of seeds, or a list such as 0,1,2, but got {text!r}."
-        ) from None
+        raise click.BadParameter(f"Expected a number of seeds, or a list such as 0,1,2, but got {text!r}.") from None
 
 
 def parse_methods(text: str | None) -> list[str] | None:
@@ -36,14 +34,10 @@ _SHARED = [
     click.option("--methods", help="Names, separated by commas. Default: nested."),
     click.option("--instances", type=click.IntRange(min=1), help="Sequences to explain for each seed."),
     click.option("--quick", is_flag=True, help="Few seeds and instances, small models: a smoke test."),
-    click.option(
-        "--log", is_flag=True, help="Log to MLflow; (seed, method) pairs already logged are not repeated."
-    ),
+    click.option("--log", is_flag=True, help="Log to MLflow; (seed, method) pairs already logged are not repeated."),
     click.option("--fresh", is_flag=True, help="With --log: repeat everything in a new parent run."),
     click.option("--json", "as_json_", is_flag=True, help="Print JSON instead of a table."),
-    click.option(
-        "--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Threads of torch."
-    ),
+    click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Threads of torch."),
 ]
 
 
@@ -77,9 +71,7 @@ def rare_time(**options: Any) -> None:
 
 
 @experiment.command("state")
-@click.option(
-    "--literal", is_flag=True, help="The paper's transition matrix to the letter: a state without memory."
-)
+@click.option("--literal", is_flag=True, help="The paper's transition matrix to the letter: a state without memory.")
 @shared_options
 def state(literal: bool, **options: Any) -> None:
     """A GRU whose label at each step obeys the feature that a hidden state chooses."""
@@ -90,16 +82,10 @@ def state(literal: bool, **options: Any) -> None:
 
 
 @experiment.command("motif")
-@click.option(
-    "--family", type=click.Choice(["gru", "lstm", "tcn", "transformer"]), default="gru", show_default=True
-)
-@click.option(
-    "--length", type=click.IntRange(3, 20), default=8, show_default=True, help="Steps of the motif."
-)
+@click.option("--family", type=click.Choice(["gru", "lstm", "tcn", "transformer"]), default="gru", show_default=True)
+@click.option("--length", type=click.IntRange(3, 20), default=8, show_default=True, help="Steps of the motif.")
 @click.option("--shape", type=click.Choice(["bump", "zigzag"]), default="bump", show_default=True)
-@click.option(
-    "--strength", type=float, default=10.0, show_default=True, help="Root of energy over background."
-)
+@click.option("--strength", type=float, default=10.0, show_default=True, help="Root of energy over background.")
 @shared_options
 def motif(family: Any, length: int, shape: Any, strength: float, **options: Any) -> None:
     """One label a sequence, decided by a short pattern in a channel that matters."""

@@ -85,9 +85,7 @@ class TransformerModel(SequenceModel):
     def __init__(self, channels: int, hidden: int, outputs: int, per_step: bool) -> None:
         super().__init__(hidden, outputs, per_step)
         self.embed = nn.Conv1d(channels, hidden, 3, padding=1)
-        block = nn.TransformerEncoderLayer(
-            hidden, 4, 2 * hidden, dropout=0.0, batch_first=True, norm_first=True
-        )
+        block = nn.TransformerEncoderLayer(hidden, 4, 2 * hidden, dropout=0.0, batch_first=True, norm_first=True)
         self.encoder = nn.TransformerEncoder(block, 2, enable_nested_tensor=False)
         self.hidden = hidden
 

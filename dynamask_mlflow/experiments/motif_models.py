@@ -75,9 +75,7 @@ def _train(model: SequenceModel, setting: MotifSetting, training: MotifTraining,
     with seeded(seed):
         for epoch in range(training.epochs):
             lead = 1 + max(0.0, 1 - epoch / easy)
-            data = make_motif(
-                setting, seed=seed, n=training.sequences, part=epoch, strength=lead * setting.strength
-            )
+            data = make_motif(setting, seed=seed, n=training.sequences, part=epoch, strength=lead * setting.strength)
             model.train()
             _epoch(model, data, optimiser, schedule, training.batch_size, setting.length)
             if epoch >= easy and motif_accuracy(model, validation) >= training.stop_at:

@@ -144,11 +144,7 @@ def run_experiment(
         report: called with a line for each trial.
     """
     chosen = tuple(methods or experiment.default_methods)
-    numbers = (
-        list(seeds)
-        if seeds is not None
-        else list(range(experiment.quick_seeds if quick else experiment.seeds))
-    )
+    numbers = list(seeds) if seeds is not None else list(range(experiment.quick_seeds if quick else experiment.seeds))
     count = instances or (experiment.quick_instances if quick else experiment.instances)
     if not numbers or len(set(numbers)) != len(numbers):
         raise ValueError(f"Expected at least one seed and no seed twice, but got {numbers}.")

@@ -36,10 +36,7 @@ def rows(experiment: Experiment, result: ExperimentResult) -> list[list[str]]:
 def as_text(table: Sequence[Sequence[str]]) -> str:
     """Columns aligned for a terminal."""
     widths = [max(len(row[i]) for row in table) for i in range(len(table[0]))]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in table
-    ]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
     return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])
 
 
@@ -52,8 +49,7 @@ def as_json(experiment: Experiment, result: ExperimentResult) -> str:
     """Every trial and the summary of every column, for programs."""
     columns = [*experiment.columns, "seconds_per_instance"]
     summary: Mapping[str, object] = {
-        method: {metric: asdict(result.summary(method, metric)) for metric in columns}
-        for method in result.methods
+        method: {metric: asdict(result.summary(method, metric)) for metric in columns} for method in result.methods
     }
     document = {
         "experiment": result.experiment,

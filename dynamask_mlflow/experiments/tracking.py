@@ -50,9 +50,7 @@ class MlflowStore:
         self._experiment = experiment
         self._client = client or MlflowClient()
         self._home = self._experiment_id(mlflow_experiment)
-        self.key = settings_key(
-            experiment.name, {**settings, "title": experiment.title, "version": __version__}
-        )
+        self.key = settings_key(experiment.name, {**settings, "title": experiment.title, "version": __version__})
         found = None if fresh else self._find_parent()
         self.parent = found or self._create_parent(settings)
 

@@ -17,9 +17,7 @@ def as_cells(values: ArrayLike, name: str) -> FloatArray:
     if array.ndim < 2:
         raise ValueError(f"Expected {name} of shape (T, d) or (N, T, d), but got {array.shape}.")
     if not np.isfinite(array).all():
-        raise ValueError(
-            f"Expected finite {name}, but got {int((~np.isfinite(array)).sum())} values that are not."
-        )
+        raise ValueError(f"Expected finite {name}, but got {int((~np.isfinite(array)).sum())} values that are not.")
     return array
 
 
@@ -38,9 +36,7 @@ def as_selection(values: ArrayLike | None, shape: tuple[int, ...], name: str) ->
     array: NDArray[Any] = np.asarray(values)
     if array.dtype != np.bool_:
         if not np.isin(array, (0, 1)).all():
-            raise ValueError(
-                f"Expected {name} to be boolean or to hold only 0 and 1, but got {array.dtype} values."
-            )
+            raise ValueError(f"Expected {name} to be boolean or to hold only 0 and 1, but got {array.dtype} values.")
         array = array.astype(np.bool_)
     try:
         return np.broadcast_to(array, shape)

@@ -37,9 +37,7 @@ def _best(values: FloatArray, exists: BoolArray, counts: NDArray[np.int64]) -> B
     return chosen
 
 
-def top_cells(
-    scores: ArrayLike, area: float, where: ArrayLike | None = None, scope: Scope = "instance"
-) -> BoolArray:
+def top_cells(scores: ArrayLike, area: float, where: ArrayLike | None = None, scope: Scope = "instance") -> BoolArray:
     """The round(area n) existing cells with the highest scores; of equal ones the earlier come first.
 
     `scope` says over what n counts: each instance by itself, or the whole batch, where an instance with
@@ -94,9 +92,7 @@ def _floating(x: ArrayLike) -> np.dtype[Any]:
     return dtype if np.issubdtype(dtype, np.floating) else np.dtype(np.float64)
 
 
-def random_masks(
-    shape: tuple[int, ...], area: float, seed: int, where: ArrayLike | None = None
-) -> NDArray[np.float32]:
+def random_masks(shape: tuple[int, ...], area: float, seed: int, where: ArrayLike | None = None) -> NDArray[np.float32]:
     """Binary masks of round(area n) cells drawn uniformly for each instance: what to be better than."""
     scores = np.random.default_rng(seed).random(shape)
     return top_cells(scores, area, where).astype(np.float32)

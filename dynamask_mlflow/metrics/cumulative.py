@@ -85,15 +85,11 @@ def _path(
 ) -> FloatArray:
     values, r = np.asarray(x), as_cells(scores, "scores")
     if r.shape != values.shape or values.ndim != 3:
-        raise ValueError(
-            f"Expected x and scores of one shape (N, T, d), but got {values.shape} and {r.shape}."
-        )
+        raise ValueError(f"Expected x and scores of one shape (N, T, d), but got {values.shape} and {r.shape}.")
     exists = as_selection(observed, r.shape, "observed").reshape(len(r), -1)
     fewest = int(exists.sum(axis=-1).min()) if len(r) else 0
     if not ks or min(ks) < 1 or max(ks) > fewest:
-        raise ValueError(
-            f"Expected each k in [1, {fewest}], the fewest cells of an instance, but got {list(ks)}."
-        )
+        raise ValueError(f"Expected each k in [1, {fewest}], the fewest cells of an instance, but got {list(ks)}.")
     order = np.argsort(np.where(exists, -sign * r.reshape(len(r), -1), np.inf), axis=-1, kind="stable")
     fill = replace_cells(values, np.ones(values.shape, dtype=np.bool_), baseline, observed)
     steps = _removals(predict, values, order, max(ks), fill)

@@ -28,8 +28,7 @@ def probability_drop(p: ArrayLike, p_perturbed: ArrayLike, multiclass: bool = Fa
     after = as_class_probabilities(p_perturbed, "p_perturbed", multiclass)
     if after.shape[after.ndim - before.ndim :] != before.shape or after.ndim - before.ndim not in (0, 1):
         raise ValueError(
-            f"Expected p_perturbed of shape {np.shape(p)}, or with one axis before it, "
-            f"but got {np.shape(p_perturbed)}."
+            f"Expected p_perturbed of shape {np.shape(p)}, or with one axis before it, but got {np.shape(p_perturbed)}."
         )
     chosen = np.broadcast_to(predicted_class(before)[..., None], (*after.shape[:-1], 1))
     wide = np.broadcast_to(before, after.shape)
@@ -51,9 +50,7 @@ def _mean_drop(
     values = np.asarray(x)
     r = as_cells(scores, "scores")
     if r.shape != values.shape or values.ndim != 3:
-        raise ValueError(
-            f"Expected x and scores of one shape (N, T, d), but got {values.shape} and {r.shape}."
-        )
+        raise ValueError(f"Expected x and scores of one shape (N, T, d), but got {values.shape} and {r.shape}.")
     if not len(areas):
         raise ValueError("Expected at least one area, but got none.")
     exists = as_selection(observed, r.shape, "observed")
@@ -62,9 +59,7 @@ def _mean_drop(
     for area in areas:
         best = top_cells(r, area, exists)
         gone = ~best & exists if keep else best
-        drops.append(
-            probability_drop(p, predict(replace_cells(values, gone, baseline, observed)), multiclass)
-        )
+        drops.append(probability_drop(p, predict(replace_cells(values, gone, baseline, observed)), multiclass))
     return np.asarray(np.mean(drops, axis=0))
 
 

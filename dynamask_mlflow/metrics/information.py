@@ -63,9 +63,7 @@ def entropy(mask: ArrayLike, where: ArrayLike | None = None, base: float | None 
 
 def normalized_information(mask: ArrayLike, where: ArrayLike, epsilon: float = EPSILON) -> FloatArray:
     """Share of the mask's information that lies in A: i_M(A) = I_M(A) / I_M(all); nan for a mask of zeros."""
-    return ratio(
-        np.asarray(information(mask, where, epsilon=epsilon)), np.asarray(information(mask, epsilon=epsilon))
-    )
+    return ratio(np.asarray(information(mask, where, epsilon=epsilon)), np.asarray(information(mask, epsilon=epsilon)))
 
 
 def normalized_entropy(mask: ArrayLike, where: ArrayLike) -> FloatArray:
@@ -73,9 +71,7 @@ def normalized_entropy(mask: ArrayLike, where: ArrayLike) -> FloatArray:
     return ratio(np.asarray(entropy(mask, where)), np.asarray(entropy(mask)))
 
 
-def information_ratio(
-    mask: ArrayLike, where: ArrayLike | None = None, epsilon: float = EPSILON
-) -> FloatArray:
+def information_ratio(mask: ArrayLike, where: ArrayLike | None = None, epsilon: float = EPSILON) -> FloatArray:
     """I_M(A) / I_max(A), where I_max(A) = - |A| ln(epsilon) belongs to the mask that is 1 on all of A.
 
     Free of the arbitrary cap: 1 for a mask that lights every cell of A, whatever epsilon; nan for an empty A.

@@ -20,9 +20,7 @@ def as_predictions(values: ArrayLike, name: str) -> FloatArray:
     if array.ndim < 1:
         raise ValueError(f"Expected {name} with one entry an instance, but got a scalar.")
     if not np.isfinite(array).all():
-        raise ValueError(
-            f"Expected finite {name}, but got {int((~np.isfinite(array)).sum())} values that are not."
-        )
+        raise ValueError(f"Expected finite {name}, but got {int((~np.isfinite(array)).sum())} values that are not.")
     return array
 
 
@@ -36,9 +34,7 @@ def as_class_probabilities(values: ArrayLike, name: str, multiclass: bool) -> Fl
     if p.ndim < 2:
         raise ValueError(f"Expected {name} of shape (N, ..., C) with the classes last, but got {p.shape}.")
     if p.size and not np.allclose(p.sum(axis=-1), 1, atol=1e-3):
-        raise ValueError(
-            f"Expected {name} to sum to 1 over the last axis, but got sums up to {p.sum(-1).max():g}."
-        )
+        raise ValueError(f"Expected {name} to sum to 1 over the last axis, but got sums up to {p.sum(-1).max():g}.")
     return p
 
 
@@ -96,8 +92,6 @@ def squared_error_shift(y: ArrayLike, y_perturbed: ArrayLike, per_instance: bool
     """
     before, after = as_predictions(y, "y"), as_predictions(y_perturbed, "y_perturbed")
     if before.shape != after.shape:
-        raise ValueError(
-            f"Expected y and y_perturbed of one shape, but got {before.shape} and {after.shape}."
-        )
+        raise ValueError(f"Expected y and y_perturbed of one shape, but got {before.shape} and {after.shape}.")
     each: FloatArray = ((before - after) ** 2).reshape(len(before), -1).sum(axis=-1)
     return each if per_instance else np.asarray(each.mean())

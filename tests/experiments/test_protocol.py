@@ -24,9 +24,7 @@ def oracle(model: Any, x: np.ndarray, *, method: str, seed: int, task: str, **op
     truth = np.broadcast_to(model.salient.numpy(), x.shape).astype(np.float32)
     mask = np.full_like(truth, 0.5) if method == "half" else truth
     n = len(x)
-    return Masks(
-        masks=mask, scores=mask, areas=np.array([0.05]), errors=np.zeros((n, 1)), area=np.full(n, 0.05)
-    )
+    return Masks(masks=mask, scores=mask, areas=np.array([0.05]), errors=np.zeros((n, 1)), area=np.full(n, 0.05))
 
 
 class Memory:
@@ -41,9 +39,7 @@ class Memory:
 
 
 def test_a_perfect_mask_has_perfect_scores_and_a_vague_one_has_not() -> None:
-    result = run_experiment(
-        rare_experiment("feature"), methods=["truth", "half"], seeds=[0, 1], explain=oracle
-    )
+    result = run_experiment(rare_experiment("feature"), methods=["truth", "half"], seeds=[0, 1], explain=oracle)
     for metric in ("aup", "aur", "information_ratio", "auroc", "auprc", "precision", "recall"):
         assert result.summary("truth", metric).mean == pytest.approx(1)
     assert result.summary("truth", "entropy").mean == 0
@@ -64,9 +60,7 @@ def test_finished_trials_are_not_repeated() -> None:
     store = Memory()
     experiment = rare_experiment("time")
     run_experiment(experiment, methods=["truth"], seeds=[0, 1], explain=counted, store=store)
-    result = run_experiment(
-        experiment, methods=["truth", "half"], seeds=[0, 1, 2], explain=counted, store=store
-    )
+    result = run_experiment(experiment, methods=["truth", "half"], seeds=[0, 1, 2], explain=counted, store=store)
     assert sorted(calls) == [(0, "half"), (0, "truth"), (1, "half"), (1, "truth"), (2, "half"), (2, "truth")]
     assert len(result.trials) == 6
 
@@ -108,9 +102,7 @@ def test_the_table_has_a_row_a_method_and_the_published_rows() -> None:
     assert len(document["trials"]) == 2
 
 
-def test_cases_are_held_out_and_carry_the_models_accuracy(
-    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cases_are_held_out_and_carry_the_models_accuracy(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DYNAMASK_CACHE", str(tmp_path))
     setting = StateSetting(series=30, train=20, steps=20, hidden=8, training=Training(epochs=1))
     case = state_case(0, 4, False, setting)
@@ -120,13 +112,9 @@ def test_cases_are_held_out_and_carry_the_models_accuracy(
         state_case(0, 11, False, setting)
 
 
-def test_a_motif_case_shows_motifs_that_the_model_finds(
-    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_motif_case_shows_motifs_that_the_model_finds(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DYNAMASK_CACHE", str(tmp_path))
-    case = motif_case(
-        MotifSetting(steps=48, channels=6, length=6, strength=14.0, decoys=1), "tcn", 0, 5, True
-    )
+    case = motif_case(MotifSetting(steps=48, channels=6, length=6, strength=14.0, decoys=1), "tcn", 0, 5, True)
     assert case.truth.sum(axis=(1, 2)).tolist() == [6] * 5
     assert case.facts["accuracy"] >= 0.95
 

@@ -15,9 +15,7 @@ from dynamask_mlflow.experiments.state import (
 )
 from dynamask_mlflow.experiments.training import Training
 
-SMALL = StateSetting(
-    series=60, train=40, steps=40, hidden=16, training=Training(epochs=6, learning_rate=1e-2)
-)
+SMALL = StateSetting(series=60, train=40, steps=40, hidden=16, training=Training(epochs=6, learning_rate=1e-2))
 
 
 def test_states_stay_and_emit_as_stated() -> None:
@@ -46,9 +44,7 @@ def test_the_literal_transition_matrix_forgets_the_state() -> None:
     assert after_zero.mean() == pytest.approx(0.9, abs=0.01)
 
 
-def test_a_model_is_trained_once_and_then_read_from_the_cache(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_is_trained_once_and_then_read_from_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DYNAMASK_CACHE", str(tmp_path))
     data = make_state(SMALL, seed=0)
     model = train_state_model(data, SMALL, seed=0)

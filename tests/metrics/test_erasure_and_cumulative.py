@@ -55,9 +55,7 @@ def test_cpd_and_cpp_add_up_single_removals() -> None:
 def test_opposite_effects_do_not_cancel() -> None:
     weights = np.array([[0.3, -0.3]])
     predict = lambda x: 0.5 + (x * weights).sum(axis=(1, 2))  # noqa: E731
-    assert cpd(predict, np.ones((1, 1, 2)), np.array([[[2.0, 1.0]]]), k=2, baseline="zero") == pytest.approx(
-        [1.2]
-    )
+    assert cpd(predict, np.ones((1, 1, 2)), np.array([[[2.0, 1.0]]]), k=2, baseline="zero") == pytest.approx([1.2])
 
 
 def test_the_time_mean_changes_nothing_on_a_constant_series() -> None:

@@ -38,9 +38,7 @@ def test_base_two_counts_bits() -> None:
 def test_information_and_entropy_are_measures(mask: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:
     for measure in (information, entropy):
         assert measure(mask, a) >= 0
-        assert measure(mask, a | b) == pytest.approx(
-            measure(mask, a) + measure(mask, b) - measure(mask, a & b)
-        )
+        assert measure(mask, a | b) == pytest.approx(measure(mask, a) + measure(mask, b) - measure(mask, a & b))
         assert measure(mask, a & b) <= measure(mask, a) + 1e-12
         assert measure(mask, np.zeros_like(a)) == 0
 

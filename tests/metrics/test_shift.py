@@ -20,9 +20,7 @@ def test_binary_and_two_class_forms_agree() -> None:
     rng = np.random.default_rng(0)
     p, q = rng.random(20), rng.random(20)
     pair = lambda v: np.stack([1 - v, v], axis=-1)  # noqa: E731
-    assert cross_entropy_shift(p, q) == pytest.approx(
-        float(cross_entropy_shift(pair(p), pair(q), multiclass=True))
-    )
+    assert cross_entropy_shift(p, q) == pytest.approx(float(cross_entropy_shift(pair(p), pair(q), multiclass=True)))
     assert accuracy_shift(p, q) == pytest.approx(float(accuracy_shift(pair(p), pair(q), multiclass=True)))
 
 
@@ -35,9 +33,7 @@ def test_multiclass_by_hand() -> None:
 
 def test_steps_are_averaged_within_an_instance() -> None:
     p, q = np.array([[0.9, 0.1]]), np.array([[0.2, 0.1]])
-    np.testing.assert_allclose(
-        cross_entropy_shift(p, q, per_instance=True), [-(np.log(0.2) + np.log(0.9)) / 2]
-    )
+    np.testing.assert_allclose(cross_entropy_shift(p, q, per_instance=True), [-(np.log(0.2) + np.log(0.9)) / 2])
     np.testing.assert_allclose(accuracy_shift(p, q, per_instance=True), [0.5])
 
 

@@ -183,9 +183,7 @@ def test_fit_credits_the_feature_that_moves_the_prediction_by_its_definition() -
     """The class depends on channel 0 of the present step alone, and the generator is known."""
     outputs = lambda x: torch.stack([torch.zeros_like(x[..., 0]), 3 * x[..., 0]], -1)  # noqa: E731
     x = torch.tensor([[[0.0, 0.0], [2.0, 2.0], [2.0, 0.0]]])
-    scores = feature_importance_in_time(
-        ask(outputs, x, classification=True), x, Known(2), seed=0, samples=4000
-    )[0]
+    scores = feature_importance_in_time(ask(outputs, x, classification=True), x, Known(2), seed=0, samples=4000)[0]
     p = lambda v: torch.stack([torch.sigmoid(-3 * v), torch.sigmoid(3 * v)])  # noqa: E731
     kl = lambda a, b: (a * (a / b).log()).sum()  # noqa: E731
     now, before = p(torch.tensor(2.0)), p(torch.tensor(0.0))

@@ -81,9 +81,7 @@ def test_a_given_area_gives_that_many_cells() -> None:
 def test_the_operator_is_the_baseline() -> None:
     x = 5 + torch.randn(1, 6, 2)
     model = lambda v: v.sum((1, 2))  # noqa: E731
-    scores = explain(
-        model, x, task="regression", method="ig_signed", operators=("time_mean",), progress=False
-    ).scores
+    scores = explain(model, x, task="regression", method="ig_signed", operators=("time_mean",), progress=False).scores
     np.testing.assert_allclose(scores[0], (x - x.mean(1, keepdim=True))[0], atol=1e-4)
 
 
@@ -91,9 +89,7 @@ def test_the_error_falls_as_more_of_the_best_cells_are_kept() -> None:
     torch.manual_seed(0)
     weights = torch.rand(5, 4)
     model = lambda v: (v * weights).square().sum((1, 2))  # noqa: E731
-    masks = explain(
-        model, torch.randn(3, 5, 4), task="regression", method="ig", areas=(0.1, 0.5, 1.0), progress=False
-    )
+    masks = explain(model, torch.randn(3, 5, 4), task="regression", method="ig", areas=(0.1, 0.5, 1.0), progress=False)
     assert (masks.errors[:, -1] < 1e-5).all()
     assert (masks.errors[:, 0] > masks.errors[:, -1]).all()
 

@@ -1,0 +1,35 @@
+"""Each experiment runs from the command line with the package's own methods, and our default beats chance."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from dynamask_mlflow.cli.experiment import experiment
+
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    ("name", "least"),
+    [
+        ("rare-feature", 0.99),
+        ("rare-time", 0.99),
+        pytest.param("state", 0.9, marks=SLOW),
+        pytest.param("motif", 0.1, marks=SLOW),
+    ],
+)
+def test_an_experiment_runs_end_to_end(
+    name: str, least: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DYNAMASK_CACHE", str(tmp_path))
+    arguments = [name, "--quick", "--seeds", "1", "--methods", "nested,ig,random", "--json"]
+    outcome = CliRunner().invoke(experiment, arguments)
+    assert outcome.exit_code == 0, outcome.output
+    document = json.loads(outcome.stdout)
+    assert document["experiment"] == name
+    summary = document["summary"]
+    assert summary["nested"]["auprc"]["mean"] > least
+    assert summary["nested"]["auprc"]["mean"] > 2 * summary["random"]["auprc"]["mean"]
+    assert summary["ig"]["auroc"]["mean"] > 0.9
