@@ -16,22 +16,16 @@ if TYPE_CHECKING:
 @click.option("--tracking-uri", default=None, help="MLflow's; by default what MLflow is set to.")
 @click.option("--experiment", default="dynamask", show_default=True)
 @click.option("--name", "registered_model_name", default=None, help="Register under this name.")
-@click.option(
-    "--alias", default="champion", show_default=True, help="Of the registered version; '' for none."
-)
+@click.option("--alias", default="champion", show_default=True, help="Of the registered version; '' for none.")
 @click.option("--units", type=int, default=200, show_default=True, help="GRU cells.")
 @click.option("--learning-rate", type=float, default=1e-3, show_default=True, help="Of Adam.")
 @click.option("--epochs", type=int, default=80, show_default=True, help="At most.")
-@click.option(
-    "--patience", type=int, default=5, show_default=True, help="Epochs without a better validation loss."
-)
+@click.option("--patience", type=int, default=5, show_default=True, help="Epochs without a better validation loss.")
 @click.option("--batch-size", type=int, default=64, show_default=True)
 @click.option("--dropout", type=float, default=0.3, show_default=True, help="Of the last hidden state.")
-@click.option(
-    "--channel-dropout", type=float, default=0.2, show_default=True, help="Of whole input channels."
-)
+@click.option("--channel-dropout", type=float, default=0.2, show_default=True, help="Of whole input channels.")
 @click.option("--seed", type=int, default=0, show_default=True)
-@click.option("--threads", type=int, default=None, help="Of torch. [default: torch's own choice]")
+@click.option("--threads", type=int, default=1, show_default=True, help="Of torch.")
 def train(
     dataset: Path,
     tracking_uri: str | None,

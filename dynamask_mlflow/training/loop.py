@@ -67,12 +67,8 @@ def _fit(
     on_epoch: Callable[[Epoch], None] | None,
 ) -> Fit:
     x, y = torch.from_numpy(train[0]), torch.from_numpy(train[1]).long()
-    model = GRUClassifier(
-        x.shape[2], config.units, dropout=config.dropout, channel_dropout=config.channel_dropout
-    )
-    optimizer = torch.optim.Adam(
-        model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay
-    )
+    model = GRUClassifier(x.shape[2], config.units, dropout=config.dropout, channel_dropout=config.channel_dropout)
+    optimizer = torch.optim.Adam(model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay)
     loss = nn.CrossEntropyLoss()
     history: list[Epoch] = []
     best_state = copy.deepcopy(model.state_dict())

@@ -1,0 +1,73 @@
+"""`dynamask-mlflow demo`: the main job end to end. `dynamask-mlflow ui`: look at what it made."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+
+FOLDER = Path(".demo")
+
+
+@click.command()
+@click.option("--stays", type=int, default=8000, show_default=True, help="Size of the hospital.")
+@click.option("--months", type=int, default=24, show_default=True, help="Its calendar; 12 are trained on.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the hospital, the split and the weights.")
+@click.option("--instances", type=int, default=64, show_default=True, help="Test stays to explain.")
+@click.option("--folder", type=click.Path(path_type=Path), default=FOLDER, show_default=True)
+@click.option("--fresh", is_flag=True, help="Make everything anew, even what is there and fits.")
+def demo(stays: int, months: int, seed: int, instances: int, folder: Path, fresh: bool) -> None:
+    """Synthesize a hospital, build its tensors, train and register a model, evaluate it, say what was found.
+
+    What is there from an earlier run, and fits, is used again.
+    """
+    from dynamask_mlflow.cli.demo_steps import STEPS, DemoSettings, DemoState, quiet
+    from dynamask_mlflow.data import DataError
+
+    settings = DemoSettings(folder.absolute(), stays, months, seed, instances, fresh)
+    started = time.perf_counter()
+    state = DemoState(settings)
+    try:
+        with quiet():
+            for number, (title, step) in enumerate(STEPS, 1):
+                begun = time.perf_counter()
+                click.secho(f"[{number}/{len(STEPS)}] {title}", bold=True)
+                state = step(state)
+                click.echo(f"      {time.perf_counter() - begun:.1f} s")
+    except DataError as error:
+        raise click.ClickException(str(error)) from error
+    click.echo(f"Done in {time.perf_counter() - started:.0f} s. To open it in MLflow's UI: make ui")
+
+
+@click.command()
+@click.option("--folder", type=click.Path(path_type=Path), default=FOLDER, show_default=True)
+@click.option("--port", type=int, default=5000, show_default=True)
+@click.option("--host", default="127.0.0.1", show_default=True)
+def ui(folder: Path, port: int, host: str) -> None:
+    """Open what the demo made in the MLflow UI (until Ctrl-C)."""
+    import subprocess
+    import sys
+
+    from dynamask_mlflow.cli.demo_steps import last_evaluation, store_uri
+
+    if not (folder / "mlflow.db").is_file():
+        raise click.ClickException(f"Expected the demo's store in {folder}, but there is none; run the demo first.")
+    uri = store_uri(folder.absolute())
+    report = last_evaluation(uri)
+    address = f"http://{host}:{port}"
+    click.echo(f"MLflow: {address}")
+    if report is not None:
+        experiment, run = report
+        path = f"#/experiments/{experiment}/runs/{run}/artifacts/dynamask/report.html"
+        click.echo(f"Report: {address}/{path}")
+    command = [sys.executable, "-m", "mlflow", "server", "--backend-store-uri", uri, "--host", host]
+    command += ["--port", str(port), "--default-artifact-root", str(folder.absolute() / "artifacts")]
+    server = subprocess.Popen(command)
+    try:
+        server.wait()
+    except KeyboardInterrupt:
+        server.terminate()
+        server.wait()
+    if server.returncode not in (0, None) and server.returncode > 0:
+        raise click.ClickException(f"Expected the MLflow server to run, but it ended with {server.returncode}.")
