@@ -13,6 +13,8 @@ from dynamask_mlflow.masks.black_box import BlackBox, Model
 # Larger batches do not run faster on a CPU, they only leave its caches.
 _MOST_ON_CPU = 128
 _MOST = 4096
+# From four rows on a matrix product gives each row the same bits whatever the others are; below it need not.
+LEAST = 4
 _ENGINE_TENSORS = 48
 
 _Part = TypeVar("_Part")
@@ -40,7 +42,7 @@ def batch_size(model: Model, black_box: BlackBox, x: Tensor, budget: int, replic
     cells = x.shape[1] * x.shape[2]
     each = (activation_bytes(model, black_box, x) + _ENGINE_TENSORS * cells * x.element_size()) * replicas
     most = _MOST_ON_CPU if x.device.type == "cpu" else _MOST
-    return int(max(1, min(budget // each, most // replicas or 1, len(x))))
+    return int(max(LEAST, min(budget // each, most // replicas)))
 
 
 def out_of_memory(error: BaseException) -> bool:
@@ -50,17 +52,17 @@ def out_of_memory(error: BaseException) -> bool:
     )
 
 
-def in_batches(total: int, size: int, fit: Callable[[slice], _Part]) -> Iterator[_Part]:
-    """Fit slice after slice; a batch that runs out of memory is halved and tried again."""
+def in_batches(total: int, size: int, fit: Callable[[slice, int], _Part]) -> Iterator[_Part]:
+    """Fit slice after slice, each with at least so many rows; what runs out of memory is halved and tried again."""
     start = 0
     while start < total:
         stop = min(total, start + size)
         try:
-            part = fit(slice(start, stop))
+            part = fit(slice(start, stop), min(size, LEAST))
         except Exception as error:
             if not out_of_memory(error) or size == 1:
                 raise
-            size = max(1, size // 2)
+            size = max(1, min(size, max(stop - start, LEAST)) // 2)
             _free_memory()
             continue
         yield part

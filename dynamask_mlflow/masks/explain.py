@@ -76,15 +76,18 @@ def explain(
 
         with _Progress(settings, total, size) as bar:
 
-            def fit(part: slice) -> Masks:
+            def fit(part: slice, least: int) -> Masks:
+                number = part.stop - part.start
+                # A short batch is filled up with its last instance, and cut again afterwards.
+                rows = torch.arange(part.start, part.start + max(number, least)).clamp(max=part.stop - 1)
                 batch = Batch(
-                    inputs[part].to(device),
-                    None if exists is None else exists[part].to(device),
-                    torch.arange(part.start, part.stop, device=device),
+                    inputs[rows].to(device),
+                    None if exists is None else exists[rows].to(device),
+                    rows.to(device),
                     draws,
                 )
                 fitted = method(black_box, batch, settings, bar.tick)
-                return _to_masks(fitted, _description(settings, task, black_box.output))
+                return _to_masks(fitted, _description(settings, task, black_box.output))[:number]
 
             parts = list(in_batches(total, size, fit))
     masks = Masks.concatenate(parts)

@@ -36,6 +36,7 @@ _JURY = ("noise", "time_mean", "moving_average:3", "zero", "random_fade")
 _WIDTHS = (0.0, 1.0, 2.5, 6.0)
 _NEARBY = (0.6, 1.0, 1.6)
 _AROUND = (0.2, 0.45, 1.0, 1.6, 2.5)
+_PRICE = 1.08
 _FINAL = (0.5, 0.71, 1.0, 1.41, 2.0)
 _HOT, _COLD = 1.0, 0.05
 _GOLDEN = 0.6180339887498949
@@ -50,7 +51,6 @@ class _Plan:
     steps: int
     learning_rate: float
     time_weight: float
-    price: float
     widths: tuple[float, ...]
     wide: bool
 
@@ -62,7 +62,6 @@ class _Plan:
             steps=config.steps or STEPS,
             learning_rate=config.learning_rate or rate,
             time_weight=config.time_weight or 0.0,
-            price=1.0,
             widths=(0.0,) if config.deletion else _WIDTHS,
             wide=config.deletion,
         )
@@ -74,8 +73,8 @@ def fit_nested(black_box: BlackBox, batch: Batch, config: ExplainConfig, tick: T
     operators = parse_operators(config.operators or default)
     game = Game.open(black_box, batch, operators, config.loss, config.deletion)
     fit = _Fit(game, _Plan.of(config, game), tick)
-    scores, area, cost = fit.run()
-    return _conclude(fit, scores, area, cost, config)
+    scores, area, stability = fit.run()
+    return _conclude(fit, scores, area, stability, config)
 
 
 class _Fit:
@@ -92,7 +91,7 @@ class _Fit:
         self.idle = torch.zeros_like(x, dtype=torch.bool)
 
     def run(self) -> tuple[Tensor, Tensor, Tensor]:
-        """The fitted scores, about which area, and the cost half-way: did the second half still change anything?"""
+        """The fitted scores, about which area, and how much of the mask the second half of the fit left in place."""
         worth, influence = path_gradients(self.game)
         self.idle = without_influence(influence)
         starts = [
@@ -103,14 +102,17 @@ class _Fit:
         scores, area = self._least_cost(starts, area)
         half = self.plan.steps // 2
         state = _Adam(scores, self.plan.learning_rate, self.plan.steps)
-        cost = torch.zeros_like(area)
+        midway = scores
         for step in range(self.plan.steps):
             if step == half:
-                area, cost = self._area(state.scores, area[:, None] * area.new_tensor(_AROUND))
+                midway = state.scores
+                area, _ = self._area(midway, area[:, None] * area.new_tensor(_AROUND))
             state.descend(self._gradient(state, step, self._drawn(area, step, first=step < half)))
             self.tick()
+        before, after = (mask_at(z, area, _COLD, self.exists).flatten(1) for z in (midway, state.scores))
+        stability = torch.minimum(before, after).sum(1) / after.sum(1).clamp(min=1e-12)
         finals = [self._settle(smooth_in_time(state.scores, width, self.exists)) for width in self.plan.widths]
-        return *self._least_cost(finals, area), cost
+        return *self._least_cost(finals, area), stability
 
     def _drawn(self, area: Tensor, step: int, *, first: bool) -> Tensor:
         """Areas evenly spread (golden ratio) over all areas, or over the neighbourhood of the area that matters."""
@@ -138,7 +140,7 @@ class _Fit:
 
     def _area(self, scores: Tensor, areas: Tensor) -> tuple[Tensor, Tensor]:
         areas = areas.clamp(max=0.95)
-        return thrifty_area(areas, self.distances(scores, areas), self.plan.price)
+        return thrifty_area(areas, self.distances(scores, areas))
 
     def distances(self, scores: Tensor, areas: Tensor, judges: Sequence[int] | None = None) -> Tensor:
         """r(a): the mean over the judging operators, with fresh draws, the same at every area."""
@@ -157,7 +159,7 @@ class _Fit:
         nearby = (area[:, None] * area.new_tensor(_NEARBY)).clamp(max=0.95)
         costs, areas = [], []
         for scores in candidates:
-            found, cost = thrifty_area(nearby, self.distances(scores, nearby), self.plan.price)
+            found, cost = thrifty_area(nearby, self.distances(scores, nearby))
             mask = mask_at(scores, torch.maximum(found, 1 / self.number), _COLD, self.exists)
             runs = time_regulariser(mask, self.exists)[0] / 2
             costs.append(cost + runs / self.number)
@@ -191,7 +193,7 @@ def _among(operators: Sequence[Operator], specs: Sequence[str]) -> list[int]:
     return chosen or list(range(len(operators)))
 
 
-def _conclude(fit: _Fit, scores: Tensor, area: Tensor, mid_cost: Tensor, config: ExplainConfig) -> Fitted:
+def _conclude(fit: _Fit, scores: Tensor, area: Tensor, stability: Tensor, config: ExplainConfig) -> Fitted:
     grid = config.areas or DEFAULT_AREAS
     areas = scores.new_tensor(grid).expand(len(scores), -1)
     distances = fit.distances(scores, areas)
@@ -205,14 +207,11 @@ def _conclude(fit: _Fit, scores: Tensor, area: Tensor, mid_cost: Tensor, config:
     elif config.area == "extremal":
         area, missed = extremal_area(areas, errors, config.epsilon)
     elif config.areas:
-        area, _ = thrifty_area(areas, distances, fit.plan.price)
+        area, _ = thrifty_area(areas, distances)
     else:
         nearby = (area[:, None] * area.new_tensor(_FINAL)).clamp(max=0.95)
         distances_nearby = fit.distances(scores, nearby, fit.jury)
-        area, _ = thrifty_area(
-            nearby, distances_nearby, fit.plan.price, lambda a: fit.distances(scores, a, fit.jury), zooms=2
-        )
-    _, cost = thrifty_area(areas, distances, fit.plan.price)
+        area, _ = thrifty_area(nearby, distances_nearby, _PRICE, lambda a: fit.distances(scores, a, fit.jury), zooms=2)
     constant = fit.game.empty.amax(0) <= 1e-9 * fit.game.discrepancy.reference.flatten(1).square().sum(1) + 1e-12
     dead = fit.idle.flatten(1).all(1)
     nothing = dead | (constant & ~torch.tensor(fit.game.by_margin, device=dead.device))
@@ -225,7 +224,8 @@ def _conclude(fit: _Fit, scores: Tensor, area: Tensor, mid_cost: Tensor, config:
         errors=errors,
         area=area,
         diagnostics={
-            "converged": cost <= 1.05 * mid_cost + 0.02,
+            "converged": stability >= 0.7,
+            "stability": stability,
             "dead_gradient": dead,
             "constant_prediction": constant,
             "plateau": (distances.amax(1) - distances.amin(1)) < 0.05 * scale[:, 0],

@@ -193,9 +193,9 @@ class GaussianBlur:
                 weight = torch.exp((-0.5 * square * precision).clamp(min=-80))
                 total.addcmul_(weight, count)
                 moved.addcmul_(weight, shift)
-                weight.mul_(square)
-                total_slope.addcmul_(weight, count)
-                moved_slope.addcmul_(weight, shift)
+                steep = weight * square
+                total_slope.addcmul_(steep, count)
+                moved_slope.addcmul_(steep, shift)
             average = moved / total
             slope = (moved_slope - average * total_slope) / total * precision / sigma
             return x + average, slope * -self.sigma_max

@@ -28,7 +28,7 @@ class Masks:
 
     Attributes:
         masks: (N, T, d) float32 in [0, 1], the mask at the chosen area of each instance.
-        scores: (N, T, d) float32, a full ordering of the cells: the smaller the area at which a cell enters, the higher.
+        scores: (N, T, d) float32, an ordering of the cells: the smaller the area at which a cell enters, the higher.
         areas: (A,) the grid of areas.
         errors: (N, A) the error at each area, as a share of the error of the empty mask.
         area: (N,) the area chosen for each instance.

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-_SOLVER_STEPS = 12
+_SOLVER_STEPS = 14
 
 
 def mask_at(scores: Tensor, area: Tensor, temperature: float, exists: Tensor | None = None) -> Tensor:
@@ -23,12 +23,20 @@ def mask_at(scores: Tensor, area: Tensor, temperature: float, exists: Tensor | N
         exists: (B, T, d); other cells get 0.
     """
     z = scores.flatten(1)
-    weight = None if exists is None else exists.flatten(1).to(z.dtype)
-    number = z.new_tensor(z.shape[1]) if weight is None else weight.sum(1, keepdim=True).clamp(min=1)
     target = area[:, None]
+    weight = None
+    number = z.new_full((len(z), 1), float(z.shape[1]))
+    mean = z.mean(1, keepdim=True)
+    if exists is not None:
+        weight = exists.flatten(1).to(z.dtype)
+        number = weight.sum(1, keepdim=True).clamp(min=1)
+        mean = (z * weight).sum(1, keepdim=True) / number
+        z = torch.where(exists.flatten(1), z, mean)
     reach = 16 * temperature
     low, high = z.amin(1, keepdim=True) - reach, z.amax(1, keepdim=True) + reach
-    threshold = (low + high) / 2
+    # Exact for equal scores, and close wherever the temperature is high.
+    threshold = mean - temperature * torch.logit(target, eps=1e-6)
+    threshold = torch.minimum(torch.maximum(threshold, low), high)
     for _ in range(_SOLVER_STEPS):
         mask = torch.sigmoid((z - threshold) / temperature)
         if weight is not None:

@@ -1,0 +1,84 @@
+"""One score a cell holds a mask for every area."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dynamask_mlflow.masks.area import best_area, extremal_area, thrifty_area
+from dynamask_mlflow.masks.scores import entry_order, mask_at, smooth_in_time
+
+
+@given(seed=st.integers(0, 10_000), area=st.floats(0.02, 0.98), temperature=st.sampled_from([1.0, 0.3, 0.05]))
+@settings(max_examples=40, deadline=None)
+def test_a_mask_has_exactly_its_area(seed: int, area: float, temperature: float) -> None:
+    scores = torch.randn(2, 12, 5, generator=torch.Generator().manual_seed(seed))
+    mask = mask_at(scores, torch.full((2,), area), temperature)
+    torch.testing.assert_close(mask.mean((1, 2)), torch.full((2,), area), atol=4e-3, rtol=0)
+
+
+@given(seed=st.integers(0, 10_000), small=st.floats(0.05, 0.5), factor=st.floats(1.05, 1.9))
+@settings(max_examples=40, deadline=None)
+def test_masks_of_growing_area_are_nested(seed: int, small: float, factor: float) -> None:
+    scores = torch.randn(1, 12, 5, generator=torch.Generator().manual_seed(seed))
+    inner = mask_at(scores, torch.tensor([small]), 0.05)
+    outer = mask_at(scores, torch.tensor([small * factor]), 0.05)
+    assert (outer >= inner - 1e-3).all()
+
+
+def test_equal_scores_get_equal_shares() -> None:
+    mask = mask_at(torch.zeros(1, 4, 5), torch.tensor([0.3]), 0.05)
+    torch.testing.assert_close(mask, torch.full((1, 4, 5), 0.3), atol=1e-4, rtol=0)
+
+
+def test_missing_cells_are_masked_and_do_not_count() -> None:
+    scores = torch.randn(1, 10, 2, generator=torch.Generator().manual_seed(0))
+    exists = torch.ones(1, 10, 2, dtype=torch.bool)
+    exists[:, 5:] = False
+    scores[:, 5:] += 100
+    mask = mask_at(scores, torch.tensor([0.2]), 0.05, exists)
+    assert (mask[~exists] == 0).all()
+    assert mask.sum().item() == pytest.approx(2, abs=0.02)
+    assert (entry_order(scores, exists)[~exists] == 0).all()
+
+
+def test_the_order_is_one_minus_the_area_at_which_a_cell_enters() -> None:
+    scores = torch.tensor([[[3.0, 1.0], [2.0, 1.0]]])
+    assert entry_order(scores).tolist() == [[[0.875, 0.25], [0.625, 0.25]]]
+
+
+def test_smoothing_keeps_constants_and_spreads_a_peak_over_time_only() -> None:
+    peak = torch.zeros(1, 11, 2)
+    peak[0, 5, 0] = 1
+    spread = smooth_in_time(peak, 1.0)
+    assert spread[0, 4, 0] == spread[0, 6, 0] > 0
+    assert (spread[0, :, 1] == 0).all()
+    torch.testing.assert_close(smooth_in_time(torch.ones(1, 11, 2), 2.0), torch.ones(1, 11, 2))
+    assert smooth_in_time(peak, 0.0) is peak
+
+
+def test_smoothing_ignores_missing_cells() -> None:
+    values, exists = torch.ones(1, 6, 1), torch.ones(1, 6, 1, dtype=torch.bool)
+    values[0, 3:], exists[0, 3:] = 1e6, False
+    torch.testing.assert_close(smooth_in_time(values, 1.0, exists)[0, :3], torch.ones(3, 1))
+
+
+def test_rules_of_area() -> None:
+    areas = torch.tensor([[0.1, 0.2, 0.4, 0.8]])
+    distances = torch.tensor([[0.9, 0.3, 0.1, 0.1]])
+    assert best_area(areas, distances).item() == pytest.approx(0.4)
+    assert thrifty_area(areas, distances)[0].item() == pytest.approx(0.2)
+    area, missed = extremal_area(areas, distances, 0.35)
+    assert (area.item(), missed.item()) == (pytest.approx(0.2), False)
+    area, missed = extremal_area(areas, distances, 0.05)
+    assert (area.item(), missed.item()) == (pytest.approx(0.8), True)
+
+
+def test_the_thrifty_area_zooms_in_on_the_knee_of_the_curve() -> None:
+    areas = torch.tensor([[0.01, 0.1, 1.0]])
+
+    def curve(a: torch.Tensor) -> torch.Tensor:
+        return (1 - a / 0.03).clamp(min=0)
+
+    area, _ = thrifty_area(areas, curve(areas), 1.0, curve, zooms=8)
+    assert area.item() == pytest.approx(0.03, rel=0.05)
