@@ -1,0 +1,76 @@
+"""Explanation audits: windows, references, drift, verdicts. Knows MLflow, not Airflow. Public names load on use."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dynamask_mlflow.audit.config import AuditConfig
+    from dynamask_mlflow.audit.errors import AuditError, NoDataError
+    from dynamask_mlflow.audit.publish import audit_history, close_run
+    from dynamask_mlflow.audit.reference import (
+        build_reference,
+        finish_reference,
+        load_reference,
+        plan_reference,
+        prepare_reference,
+    )
+    from dynamask_mlflow.audit.run import plan_audit, prepare_audit, report_audit, run_audit
+    from dynamask_mlflow.audit.shards import fit_shard, gather, plan_shards
+    from dynamask_mlflow.audit.verdict import Verdict, Violation
+    from dynamask_mlflow.audit.versions import compare_audits
+
+_HOMES = {
+    "AuditConfig": "config",
+    "AuditError": "errors",
+    "NoDataError": "errors",
+    "Verdict": "verdict",
+    "Violation": "verdict",
+    "audit_history": "publish",
+    "build_reference": "reference",
+    "close_run": "publish",
+    "compare_audits": "versions",
+    "finish_reference": "reference",
+    "fit_shard": "shards",
+    "gather": "shards",
+    "load_reference": "reference",
+    "plan_audit": "run",
+    "plan_reference": "reference",
+    "plan_shards": "shards",
+    "prepare_audit": "run",
+    "prepare_reference": "reference",
+    "report_audit": "run",
+    "run_audit": "run",
+}
+
+__all__ = [
+    "AuditConfig",
+    "AuditError",
+    "NoDataError",
+    "Verdict",
+    "Violation",
+    "audit_history",
+    "build_reference",
+    "close_run",
+    "compare_audits",
+    "finish_reference",
+    "fit_shard",
+    "gather",
+    "load_reference",
+    "plan_audit",
+    "plan_reference",
+    "plan_shards",
+    "prepare_audit",
+    "prepare_reference",
+    "report_audit",
+    "run_audit",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(f"dynamask_mlflow.audit.{_HOMES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -5,7 +5,7 @@ from dynamask_mlflow.audit.statistics.causes import CauseSplit, split_causes
 from dynamask_mlflow.audit.statistics.drift import DriftTest, drift_test
 from dynamask_mlflow.audit.statistics.effect import Effect, moved_share, total_variation
 from dynamask_mlflow.audit.statistics.inputs import InputTest, input_test
-from dynamask_mlflow.audit.statistics.marginals import in_blocks, shares
+from dynamask_mlflow.audit.statistics.marginals import attention, in_blocks, shares
 from dynamask_mlflow.audit.statistics.multiplicity import benjamini_hochberg, holm, step_down
 from dynamask_mlflow.audit.statistics.permutation import permuted_labels
 from dynamask_mlflow.audit.statistics.quality import QualityShift, quality_test
@@ -24,6 +24,7 @@ __all__ = [
     "QualityShift",
     "TrustResult",
     "VersionShift",
+    "attention",
     "benjamini_hochberg",
     "check_trust",
     "compare_refit",

@@ -37,9 +37,7 @@ def compare_refit(
 ) -> CanaryResult:
     """Masks (n, T, d) and shares of the anchors as the reference holds them, and as fitted just now."""
     if stored.shape != refitted.shape:
-        raise ValueError(
-            f"Expected the anchors' masks of shape {stored.shape} again, but got {refitted.shape}."
-        )
+        raise ValueError(f"Expected the anchors' masks of shape {stored.shape} again, but got {refitted.shape}.")
     gaps = [
         total_variation(np.nanmean(then, axis=0), np.nanmean(now, axis=0))
         for then, now in zip(stored_shares, refitted_shares, strict=True)

@@ -34,13 +34,9 @@ class CauseSplit:
         return {name: float(0.5 * np.abs(part).sum()) for name, part in parts.items()}
 
 
-def split_causes(
-    old_before: ArrayLike, old_now: ArrayLike, new_before: ArrayLike, new_now: ArrayLike
-) -> CauseSplit:
+def split_causes(old_before: ArrayLike, old_now: ArrayLike, new_before: ArrayLike, new_now: ArrayLike) -> CauseSplit:
     """Mean shares of {old, new} model on {before, now}: each of shape (k,)."""
     a, b, c, d = (np.asarray(v, dtype=np.float64) for v in (old_before, old_now, new_before, new_now))
     if not a.shape == b.shape == c.shape == d.shape:
-        raise ValueError(
-            f"Expected four profiles of one shape, but got {a.shape}, {b.shape}, {c.shape}, {d.shape}."
-        )
+        raise ValueError(f"Expected four profiles of one shape, but got {a.shape}, {b.shape}, {c.shape}, {d.shape}.")
     return CauseSplit(data=b - a, model=c - a, interaction=d - c - b + a)

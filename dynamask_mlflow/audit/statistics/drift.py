@@ -56,9 +56,7 @@ def drift_test(
     }
     scaled = {name: np.abs(gap) / _scale(gap) for name, gap in gaps.items()}
     energy = energy_distances(np.concatenate([by_channel, in_blocks(by_time, block)], axis=1), labels)
-    tails = np.stack(
-        [upper_tail(energy), *(upper_tail(values.max(axis=1)) for values in scaled.values())], axis=1
-    )
+    tails = np.stack([upper_tail(energy), *(upper_tail(values.max(axis=1)) for values in scaled.values())], axis=1)
     least = tails.min(axis=1)
     current = labels[0] > 0
     return DriftTest(

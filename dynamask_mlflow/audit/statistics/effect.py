@@ -37,9 +37,7 @@ def total_variation(first: ArrayLike, second: ArrayLike) -> float:
     return float(0.5 * np.abs(np.asarray(first, float) - np.asarray(second, float)).sum())
 
 
-def moved_share(
-    values: Floats, labels: Labels, patients: NDArray[Any], differences: Floats | None = None
-) -> Effect:
+def moved_share(values: Floats, labels: Labels, patients: NDArray[Any], differences: Floats | None = None) -> Effect:
     """The effect between the windows of labels[0], with the other rows as its null distribution.
 
     The bounds linearise TV at the observed signs s: TV = s'delta / 2, whose variance is that of the

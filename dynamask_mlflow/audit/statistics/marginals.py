@@ -35,3 +35,23 @@ def in_blocks(by_time: Floats, size: int) -> Floats:
     if size < 1:
         raise ValueError(f"Expected blocks of at least 1 step, but got {size}.")
     return np.add.reduceat(by_time, np.arange(0, by_time.shape[1], size), axis=1)
+
+
+def attention(scores: NDArray[np.floating[Any]], area: float, eligible: Bools | None = None) -> Floats:
+    """w = max(0, ln(area / a)), where a is the area at which a cell enters the nested masks: (N, T, d).
+
+    That is the mean of the masks of all areas up to `area`, equally weighted on a logarithmic scale. The mask at one
+    chosen area may hold a dozen cells, and its shares jump from stay to stay; these are steady, and so need far fewer
+    stays to prove that nothing moved.
+    """
+    if not 0 < area <= 1:
+        raise ValueError(f"Expected area in (0, 1], but got {area}.")
+    n = len(scores)
+    flat = scores.reshape(n, -1)
+    exists = np.ones(flat.shape, dtype=bool) if eligible is None else eligible.reshape(n, -1)
+    order = np.argsort(np.where(exists, -flat, np.inf), axis=1, kind="stable")
+    count = np.maximum(exists.sum(axis=1, keepdims=True), 1)
+    entered = (np.arange(flat.shape[1]) + 0.5)[None] / count
+    weights = np.zeros(flat.shape)
+    np.put_along_axis(weights, order, np.maximum(0.0, np.log(area / entered)), axis=1)
+    return np.where(exists, weights, 0.0).reshape(scores.shape)

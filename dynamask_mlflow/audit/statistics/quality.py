@@ -33,9 +33,7 @@ class QualityShift:
     p_value: float
 
 
-def quality_test(
-    numbers: Mapping[str, Floats], labels: Labels, patients: NDArray[Any]
-) -> dict[str, QualityShift]:
+def quality_test(numbers: Mapping[str, Floats], labels: Labels, patients: NDArray[Any]) -> dict[str, QualityShift]:
     """Compare the means of each (n,) number; those that are not finite everywhere count where they are."""
     found: dict[str, QualityShift] = {}
     raw = []

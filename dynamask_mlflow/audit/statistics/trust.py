@@ -30,9 +30,7 @@ class TrustResult:
     trusted: bool
 
 
-def check_trust(
-    own: Floats, other: Floats, mean_map: Floats, alpha: float = 0.01, minimum: int = 20
-) -> TrustResult:
+def check_trust(own: Floats, other: Floats, mean_map: Floats, alpha: float = 0.01, minimum: int = 20) -> TrustResult:
     """Compare how far predictions move (CE or squared error) when the cells of each mask are removed."""
     known = np.isfinite(own) & np.isfinite(other) & np.isfinite(mean_map)
     tests = [signed_rank(own[known] - rival[known]) for rival in (other, mean_map)]

@@ -1,0 +1,141 @@
+"""How to audit: the settings of the fit plus those of the comparison, one set of keys everywhere."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from dynamask_mlflow.masks.config import TASKS, ExplainConfig
+
+REFERENCES = ("pinned", "rolling")
+# What says where and how fast to compute, or what to show, but not what comes out.
+_CIRCUMSTANCES = ("device", "memory_budget", "progress", "shard_seconds", "report_instances", "time_unit")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditConfig(ExplainConfig):
+    """Settings of an audit; those of `ExplainConfig` and these.
+
+    Attributes:
+        deletion: masks of what changes the prediction when removed: what the trust gate measures.
+        task: "classification" or "regression"; None: as the model was logged.
+        measured_only: only cells that were measured may be salient, not those that were filled in.
+        attention_area: attention is the mean of the nested masks up to this area, on a logarithmic scale.
+        instances: stays of a window to explain, drawn by the seed; None for all.
+        reference_instances: the same for the reference.
+        minimum: with fewer stays the verdict is inconclusive.
+        anchors: stays of the reference that are refitted in every audit (the canary).
+        noise_seeds: other seeds with which the anchors are fitted once, for the noise floor.
+        reference: "pinned" to the version, or "rolling": the last complete audit before the window.
+        permutations: of patients.
+        alpha: chance of a false alarm in one audit, before the effect is looked at.
+        effect: share of attention that must have moved, between channels or between hours, to alarm.
+        tolerance: share of attention above which a move would matter: OK is proven if the upper bounds are
+            below it.
+        block: hours in a block of the energy distance.
+        version_channel, version_hours: a new version alarms if one channel's share, or the attention between
+            hours, moved so much on the same stays.
+        canary_tolerance: share of attention that may move between two fits of the anchors.
+        trust_alpha, trust_minimum: of the trust gate.
+        input_level: false discovery rate of the input arm.
+        quality_effect: change of area, entropy, CE or ACC, in standard deviations, that alarms.
+        cusum_threshold, cusum_effect, cusum_window: weak changes alarm when the e-CUSUM and the mean effect
+            of so many audits are beyond these.
+        max_failures: share of stays that may fail; beyond it the verdict is inconclusive.
+        hash_ids: replace ids and patients by keyed hashes; the key is the variable DYNAMASK_ID_SALT.
+        shard_seconds: estimated duration of one shard.
+        report_instances: stays shown one by one in the report.
+        time_unit: what one step is called.
+    """
+
+    deletion: bool = True
+    task: str | None = None
+    measured_only: bool = False
+    attention_area: float = 0.1
+    instances: int | None = 200
+    reference_instances: int | None = 500
+    minimum: int = 100
+    anchors: int = 50
+    noise_seeds: int = 1
+    reference: str = "pinned"
+    permutations: int = 1999
+    alpha: float = 0.01
+    effect: float = 0.025
+    tolerance: float = 0.06
+    block: int = 6
+    version_channel: float = 0.05
+    version_hours: float = 0.05
+    canary_tolerance: float = 0.005
+    trust_alpha: float = 0.01
+    trust_minimum: int = 20
+    input_level: float = 0.05
+    quality_effect: float = 0.5
+    cusum_threshold: float = 20.0
+    cusum_effect: float = 0.02
+    cusum_window: int = 3
+    max_failures: float = 0.1
+    hash_ids: bool = False
+    shard_seconds: float = 300.0
+    report_instances: int = 40
+    time_unit: str = "hour"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.task is not None and self.task not in TASKS:
+            raise ValueError(f"Expected task to be one of {TASKS}, or None, but got {self.task!r}.")
+        if self.reference not in REFERENCES:
+            raise ValueError(f"Expected reference to be one of {REFERENCES}, but got {self.reference!r}.")
+        for name in ("instances", "reference_instances"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"Expected {name} >= 1, or None for all, but got {value}.")
+        for name in ("minimum", "block", "cusum_window", "trust_minimum"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"Expected {name} >= 1, but got {getattr(self, name)}.")
+        for name in ("anchors", "noise_seeds", "report_instances"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"Expected {name} >= 0, but got {getattr(self, name)}.")
+        for name in ("alpha", "effect", "tolerance", "trust_alpha", "input_level", "attention_area"):
+            if not 0 < getattr(self, name) < 1:
+                raise ValueError(f"Expected {name} in (0, 1), but got {getattr(self, name)}.")
+        if not 0 <= self.max_failures <= 1:
+            raise ValueError(f"Expected max_failures in [0, 1], but got {self.max_failures}.")
+        if self.permutations < 1 / self.alpha:
+            raise ValueError(
+                f"Expected at least {1 / self.alpha:.0f} permutations for alpha {self.alpha}, "
+                f"but got {self.permutations}."
+            )
+        if not self.shard_seconds > 0:
+            raise ValueError(f"Expected shard_seconds > 0, but got {self.shard_seconds}.")
+
+    def fit_config(self, **changes: Any) -> ExplainConfig:
+        """The part that `explain` takes."""
+        options = {f.name: getattr(self, f.name) for f in fields(ExplainConfig)}
+        return ExplainConfig(**{**options, **changes})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every setting, as JSON holds it."""
+        plain: dict[str, Any] = json.loads(json.dumps(asdict(self), default=_spec))
+        return plain
+
+    @property
+    def explainer_digest(self) -> str:
+        """Of the settings on which masks depend. Masks of different digests must not be compared."""
+        names = [f.name for f in fields(ExplainConfig)] + ["measured_only", "attention_area", "task"]
+        return digest({name: self.to_dict()[name] for name in names if name not in _CIRCUMSTANCES})
+
+    @property
+    def audit_digest(self) -> str:
+        """Of the settings on which a verdict depends."""
+        return digest({k: v for k, v in self.to_dict().items() if k not in _CIRCUMSTANCES})
+
+
+def digest(value: Any) -> str:
+    """Sixteen hexadecimal digits of a JSON-able value."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def _spec(value: Any) -> str:
+    return str(getattr(value, "spec", value))

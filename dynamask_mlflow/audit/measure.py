@@ -1,0 +1,180 @@
+"""Explain stays and keep what an audit needs of them. No MLflow, no files."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynamask_mlflow import metrics
+from dynamask_mlflow.audit.config import AuditConfig
+from dynamask_mlflow.audit.measured import Measured
+from dynamask_mlflow.audit.statistics import attention, shares
+from dynamask_mlflow.masks.result import Masks
+from dynamask_mlflow.tracking.isolation import isolate
+from dynamask_mlflow.tracking.sampling import risk
+from dynamask_mlflow.tracking.scoring import Eraser
+from dynamask_mlflow.tracking.sequences import Sequences
+
+if TYPE_CHECKING:
+    import torch
+
+Rows = NDArray[np.intp]
+
+
+def measure(
+    network: torch.nn.Module,
+    sequences: Sequences,
+    patients: NDArray[np.str_],
+    *,
+    task: str,
+    config: AuditConfig,
+    keep: int = 0,
+) -> Measured:
+    """Fit masks and measure them; stays that fail are left out and named. All failing leaves none.
+
+    Args:
+        patients: (N,) whose stays they are.
+        keep: how many masks to keep.
+    """
+    from dynamask_mlflow.masks.black_box import predict
+    from dynamask_mlflow.masks.explain import explain
+
+    begin = time.perf_counter()
+    sample = sequences if config.measured_only else replace(sequences, observed=None)
+
+    def outputs_of(x: NDArray[np.float32]) -> NDArray[Any]:
+        return predict(network, x, task=task, output=config.output, device=config.device)
+
+    def job(rows: Rows) -> tuple[NDArray[Any], Masks]:
+        part = sample.take(rows)
+        outputs = outputs_of(part.x)
+        if not np.isfinite(outputs).all():
+            raise FloatingPointError("the model's answer is not finite")
+        masks = explain(
+            network, part.x, task=task, lengths=part.lengths, observed=part.observed, config=config.fit_config()
+        )
+        return outputs, masks
+
+    try:
+        done = isolate(job, np.arange(len(sample)))
+    except Exception as error:
+        failures = {name: _message(error) for name in sequences.ids}
+        return _nothing(sequences, failures, time.perf_counter() - begin)
+    rows = done.rows
+    outputs = np.concatenate([part[0] for _, part in done.parts])
+    masks = Masks.concatenate([part[1] for _, part in done.parts])
+    good = sample.take(rows)
+    where = np.asarray(good.eligible)
+    weights = attention(masks.scores, config.attention_area, where)
+    idle = np.asarray(masks.diagnostics.get("dead_gradient", np.zeros(len(rows), dtype=bool)), dtype=bool)
+    weights[idle] = 0
+    p, h = shares(weights)
+    total = weights.sum(axis=(1, 2), keepdims=True)
+    owners = patients[rows]
+    numbers = {
+        "area": masks.area.astype(np.float64),
+        "entropy": metrics.entropy(masks.masks, where) / (where.sum(axis=(1, 2)) * np.log(2)),
+        "risk": risk(outputs, task),
+        **_worth(good, outputs, outputs_of, task, masks, weights, where, owners),
+    }
+    values, missing = input_summary(sequences.take(rows))
+    return Measured(
+        ids=np.asarray(good.ids, dtype=np.str_),
+        patients=owners.astype(np.str_),
+        by_channel=p,
+        by_time=h,
+        numbers=numbers,
+        values=values,
+        missing=missing,
+        attention=(weights / np.where(total > 0, total, 1)).sum(axis=0),
+        masks=masks.masks[:keep].astype(np.float32),
+        failures={sample.ids[row]: _message(error) for row, error in done.failures.items()},
+        channel_names=good.channel_names,
+        times=good.times,
+        record={
+            "config": dict(masks.config),
+            "shown": list(good.ids[:keep]),
+            "seconds": time.perf_counter() - begin,
+        },
+    )
+
+
+def input_summary(sequences: Sequences) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """(N, d) mean of the measured cells, NaN where there are none, and (N, d) share of cells not measured."""
+    seen = np.asarray(sequences.eligible)
+    count = seen.sum(axis=1)
+    total = np.where(seen, sequences.x, 0.0).sum(axis=1, dtype=np.float64)
+    steps = sequences.x.shape[1] if sequences.lengths is None else sequences.lengths[:, None]
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan), 1.0 - count / steps
+
+
+def _worth(
+    sample: Sequences,
+    outputs: NDArray[Any],
+    outputs_of: Any,
+    task: str,
+    masks: Masks,
+    weights: NDArray[np.float64],
+    where: NDArray[np.bool_],
+    patients: NDArray[np.str_],
+) -> dict[str, NDArray[np.float64]]:
+    """How far predictions move without the cells of the own mask, another patient's, and the others' mean map."""
+    n = len(sample)
+    other = _somebody_else(patients)
+    rivals = {
+        "own": masks.scores,
+        "other": masks.scores[np.maximum(other, 0)],
+        "mean_map": (weights.sum(axis=0) - weights) / max(n - 1, 1),
+    }
+    unknown = {"own": np.zeros(n, dtype=bool), "other": other < 0, "mean_map": np.full(n, n < 2)}
+    found: dict[str, NDArray[np.float64]] = {}
+    for name, ranking in rivals.items():
+        eraser = Eraser(sample, outputs, outputs_of, task, ranking, where)
+        shifts, _ = eraser.removed(masks.area)
+        measure_name = "squared_error" if task == "regression" else "ce"
+        found[measure_name if name == "own" else name] = np.where(unknown[name], np.nan, shifts[measure_name])
+        if name == "own" and "acc" in shifts:
+            found["acc"] = shifts["acc"]
+    return found
+
+
+def _somebody_else(patients: NDArray[np.str_]) -> NDArray[np.intp]:
+    """For each stay the next one, in a circle, that belongs to another patient; -1 if there is none."""
+    n = len(patients)
+    chosen = np.full(n, -1, dtype=np.intp)
+    for step in range(1, n):
+        partner = (np.arange(n) + step) % n
+        free = (chosen < 0) & (patients[partner] != patients)
+        chosen[free] = partner[free]
+        if (chosen >= 0).all():
+            break
+    return chosen
+
+
+def _nothing(sequences: Sequences, failures: dict[str, str], seconds: float) -> Measured:
+    _, steps, channels = sequences.x.shape
+    empty = np.zeros(0, dtype=np.float64)
+    names = ("area", "entropy", "risk", "ce", "acc", "other", "mean_map")
+    return Measured(
+        ids=np.zeros(0, dtype=np.str_),
+        patients=np.zeros(0, dtype=np.str_),
+        by_channel=np.zeros((0, channels)),
+        by_time=np.zeros((0, steps)),
+        numbers=dict.fromkeys(names, empty),
+        values=np.zeros((0, channels)),
+        missing=np.zeros((0, channels)),
+        attention=np.zeros((steps, channels)),
+        masks=np.zeros((0, steps, channels), dtype=np.float32),
+        failures=failures,
+        channel_names=sequences.channel_names,
+        times=sequences.times,
+        record={"shown": [], "seconds": seconds},
+    )
+
+
+def _message(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:500]

@@ -1,0 +1,142 @@
+"""What an audit keeps of explained stays: where each mask looks, what it is worth, what its inputs were like."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynamask_mlflow.tracking.spool import write_whole
+
+SCHEMA_VERSION = 1
+_ARRAYS = ("ids", "patients", "by_channel", "by_time", "values", "missing", "attention", "masks")
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """N stays of T steps and d channels.
+
+    Attributes:
+        ids, patients: (N,) text.
+        by_channel: (N, d), by_time: (N, T): shares of attention; NaN where the model does not react at all.
+        numbers: name -> (N,): area, entropy, risk; "ce" and "acc", or "squared_error", without the mask's cells;
+            "other" and "mean_map", the same shift for another patient's mask and for the mean map.
+        values: (N, d) mean of what was measured, NaN where nothing was. missing: (N, d) share that was not.
+        attention: (T, d) sum over the stays of their shares by cell.
+        masks: (k, T, d) masks of the first k stays.
+        failures: id -> what went wrong, for stays that are not among the N.
+        channel_names, times: names of the axes. record: how it was made (JSON-able).
+    """
+
+    ids: NDArray[np.str_]
+    patients: NDArray[np.str_]
+    by_channel: NDArray[np.float64]
+    by_time: NDArray[np.float64]
+    numbers: Mapping[str, NDArray[np.float64]]
+    values: NDArray[np.float64]
+    missing: NDArray[np.float64]
+    attention: NDArray[np.float64]
+    masks: NDArray[np.float32]
+    failures: Mapping[str, str]
+    channel_names: tuple[str, ...]
+    times: tuple[Any, ...]
+    record: Mapping[str, Any] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def usable(self) -> NDArray[np.bool_]:
+        """(N,) stays whose mask looks somewhere."""
+        return np.asarray(np.isfinite(self.by_channel).all(axis=1))
+
+    @property
+    def shares(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return self.by_channel, self.by_time
+
+    def mean_shares(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """Mean shares by channel (d,), by time (T,) and by cell (T, d)."""
+        good = self.usable
+        count = max(int(good.sum()), 1)
+        return self.by_channel[good].mean(axis=0), self.by_time[good].mean(axis=0), self.attention / count
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Measured], keep: int) -> Measured:
+        """Join shards in order, with the masks of at most `keep` stays.
+
+        Masks belong to the first stays of each part; their ids are in the record.
+        """
+        if not parts:
+            raise ValueError("Expected at least one part to join, but got none.")
+        first = parts[0]
+        for part in parts[1:]:
+            if part.channel_names != first.channel_names or part.times != first.times:
+                raise ValueError("Expected parts with the same channels and times, but they differ.")
+        shown = [str(name) for part in parts for name in part.record.get("shown", ())][:keep]
+        return cls(
+            **{
+                name: np.concatenate([getattr(part, name) for part in parts])
+                for name in ("ids", "patients", "by_channel", "by_time", "values", "missing")
+            },
+            numbers={
+                name: np.concatenate([part.numbers[name] for part in parts if len(part)] or [np.zeros(0)])
+                for name in next((part for part in parts if len(part)), first).numbers
+            },
+            attention=np.sum([part.attention for part in parts], axis=0),
+            masks=np.concatenate([part.masks for part in parts])[:keep],
+            failures={k: v for part in parts for k, v in part.failures.items()},
+            channel_names=first.channel_names,
+            times=first.times,
+            record={
+                **first.record,
+                "shown": shown,
+                "seconds": float(sum(part.record.get("seconds", 0.0) for part in parts)),
+            },
+        )
+
+    def save(self, path: str | Path) -> Path:
+        """Write an npz without pickle; the file appears whole or not at all."""
+        meta = {
+            "schema_version": SCHEMA_VERSION,
+            "numbers": list(self.numbers),
+            "failures": dict(self.failures),
+            "channel_names": self.channel_names,
+            "times": self.times,
+            "record": dict(self.record),
+        }
+        arrays = {name: getattr(self, name) for name in _ARRAYS}
+        arrays |= {f"number/{name}": values for name, values in self.numbers.items()}
+        arrays["meta"] = np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8)
+        buffer = BytesIO()
+        np.savez_compressed(buffer, **arrays)
+        write_whole(Path(path), buffer.getvalue())
+        return Path(path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Measured:
+        """Read what `save` wrote."""
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                stored = {name: file[name] for name in file.files}
+            meta = json.loads(stored["meta"].tobytes())
+        except Exception as error:  # numpy and zipfile report damage in many ways
+            raise ValueError(f"Expected measured stays at {path}, but cannot read them: {error}.") from error
+        if meta.get("schema_version") != SCHEMA_VERSION:
+            raise ValueError(
+                f"Expected measured stays of schema version {SCHEMA_VERSION}, but {path} has "
+                f"{meta.get('schema_version')}."
+            )
+        return cls(
+            **{name: stored[name] for name in _ARRAYS},
+            numbers={name: stored[f"number/{name}"] for name in meta["numbers"]},
+            failures=meta["failures"],
+            channel_names=tuple(meta["channel_names"]),
+            times=tuple(meta["times"]),
+            record=meta["record"],
+        )

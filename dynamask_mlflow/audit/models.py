@@ -1,0 +1,92 @@
+"""The model under audit: an alias pinned to a version, and the network inside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from dynamask_mlflow.audit.errors import AuditError
+
+if TYPE_CHECKING:
+    import torch
+
+    from dynamask_mlflow.tracking.model_settings import ModelSettings
+
+
+@dataclass(frozen=True)
+class ModelRef:
+    """One version of a registered model; an alias may move on, this does not."""
+
+    name: str
+    version: str
+    source: str
+
+    @property
+    def uri(self) -> str:
+        return f"models:/{self.name}/{self.version}"
+
+    def to_dict(self) -> dict[str, str]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> ModelRef:
+        return cls(str(stored["name"]), str(stored["version"]), str(stored["source"]))
+
+
+def resolve_model(uri: str) -> ModelRef:
+    """Pin `models:/name@alias`, `models:/name/3` or `models:/name` (the latest) to a version."""
+    from mlflow import MlflowClient
+    from mlflow.exceptions import MlflowException
+
+    if not uri.startswith("models:/"):
+        raise AuditError(f"Expected a registered model such as models:/icu-mortality@champion, but got {uri!r}.")
+    path = uri.removeprefix("models:/").strip("/")
+    name, _, alias = path.partition("@")
+    name, _, version = name.partition("/")
+    client = MlflowClient()
+    try:
+        registered = client.get_registered_model(name)
+        if alias:
+            found = client.get_model_version_by_alias(name, alias)
+        elif version:
+            found = client.get_model_version(name, version)
+        else:
+            versions = client.search_model_versions(f"name = '{name}'")
+            found = max(versions, key=lambda v: int(v.version))
+    except (MlflowException, ValueError) as error:
+        if isinstance(error, MlflowException) and not _says_no(error):
+            raise
+        try:
+            known = ", ".join(sorted(registered.aliases)) or "none"
+            raise AuditError(
+                f"Expected {uri} in the registry, but {name} has no such version; its aliases: {known}."
+            ) from error
+        except NameError:
+            raise AuditError(f"Expected the model {name!r} in the registry, but there is none.") from error
+    return ModelRef(name, str(found.version), str(getattr(found, "model_id", None) or found.source))
+
+
+def load_network(ref: ModelRef, task: str | None) -> tuple[torch.nn.Module, str, ModelSettings | None]:
+    """The differentiable network, its task and the settings it was logged with."""
+    import mlflow.pyfunc
+
+    from dynamask_mlflow.tracking.raw_model import NoGradientsError, differentiable_network, settings_of
+
+    model = mlflow.pyfunc.load_model(ref.uri)
+    try:
+        network = differentiable_network(model)
+    except NoGradientsError as error:
+        raise AuditError(f"Expected a model with gradients, but {ref.uri} has none: {error}.") from error
+    settings = settings_of(model)
+    if settings is not None:
+        if task is not None and task != settings.task:
+            raise AuditError(f"Expected the task {settings.task}, as {ref.uri} was logged, but got {task!r}.")
+        return network, settings.task, settings
+    if task is None:
+        raise AuditError(f"Expected the setting `task`, since {ref.uri} does not say what it predicts.")
+    return network, task, None
+
+
+def _says_no(error: Any) -> bool:
+    return getattr(error, "error_code", "") in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")

@@ -1,0 +1,242 @@
+"""The reference of a version: what its masks look like when all is well, stored once and pinned by a tag."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dynamask_mlflow.audit import publish
+from dynamask_mlflow.audit.config import AuditConfig, digest
+from dynamask_mlflow.audit.errors import AuditError
+from dynamask_mlflow.audit.measured import Measured
+from dynamask_mlflow.audit.models import ModelRef, resolve_model
+from dynamask_mlflow.audit.shards import default_store, fit_shard, gather_role, plan_shards, read_source
+from dynamask_mlflow.audit.statistics import noise_floor
+from dynamask_mlflow.audit.windows import dataset_digest, draw, find_rows, parse_window
+from dynamask_mlflow.tracking.profile import plain
+
+EXPERIMENT = "dynamask-audits"
+_MEASURED, _ANCHORS = "dynamask/reference.npz", "dynamask/anchors.npz"
+_INPUTS, _RECORD = "dynamask/anchor_inputs.npz", "dynamask/reference.json"
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """A loaded reference.
+
+    Attributes:
+        run_id: the run that holds it. model: the version it belongs to. window: its label.
+        measured: the stays. anchors: the stays of the canary with their masks, or None. inputs: the file of their
+            inputs.
+        explainer_digest: of the settings with which it was fitted.
+    """
+
+    run_id: str
+    model: ModelRef
+    window: str
+    measured: Measured
+    anchors: Measured | None
+    inputs: str | None
+    explainer_digest: str
+
+
+def prepare_reference(
+    model: str,
+    data: str,
+    window: str,
+    *,
+    split: str | None = None,
+    config: AuditConfig | None = None,
+    store: str | None = None,
+    experiment: str = EXPERIMENT,
+) -> dict[str, Any]:
+    """Pin the version, choose the stays, open the run. Returns a request for the next steps (JSON-able)."""
+    config = config or AuditConfig()
+    ref, span = resolve_model(model), parse_window(window)
+    rows = find_rows(data, span, split)
+    label = f"reference {span.label} {split or ''}"
+    chosen = draw(rows, config.reference_instances, config.seed, label)
+    if len(chosen) < config.minimum:
+        raise AuditError(
+            f"Expected at least {config.minimum} stays for a reference, but the window {span.label} has {len(chosen)}."
+        )
+    key = digest(["reference", ref.to_dict(), span.label, split, config.explainer_digest, dataset_digest(data)])
+    tags = {
+        publish.KIND: "reference",
+        publish.MODEL: ref.name,
+        publish.VERSION: ref.version,
+        publish.WINDOW: span.label,
+        "dynamask.explainer": config.explainer_digest,
+    }
+    run_id = publish.find_or_create_run(experiment, key, f"reference {ref.name} v{ref.version} {span.label}", tags)
+    return {
+        "kind": "reference",
+        "model": ref.to_dict(),
+        "data": data,
+        "window": span.label,
+        "split": split,
+        "rows": [int(row) for row in chosen],
+        "config": config.to_dict(),
+        "store": store or default_store(),
+        "experiment": experiment,
+        "run_id": run_id,
+        "key": key,
+    }
+
+
+def plan_reference(request: dict[str, Any], shards: int | None = None) -> list[str]:
+    """Shards of the window, of the anchors, and of the anchors under other seeds."""
+    config, ref = AuditConfig.from_mapping(request["config"]), ModelRef.from_dict(request["model"])
+    store = str(request["store"])
+    stays = {"stays": request["data"], "rows": request["rows"], "hashed": config.hash_ids}
+    uris = plan_shards(ref, stays, config, store, shards=shards)
+    if not config.anchors:
+        return uris
+    few = np.random.default_rng([config.seed, 1]).permutation(request["rows"])[: config.anchors]
+    sequences, _ = read_source({**stays, "rows": sorted(int(row) for row in few)})
+    inputs = {"sequences": str(sequences.save(_inputs_file(request)))}
+    uris += plan_shards(ref, inputs, config, store, shards=1, keep=len(few), role="anchors")
+    for number in range(config.noise_seeds):
+        other = config.with_options(seed=config.seed + 1 + number)
+        uris += plan_shards(ref, inputs, other, store, shards=1, role=f"noise{number}")
+    return uris
+
+
+def finish_reference(request: dict[str, Any], uris: Sequence[str]) -> dict[str, Any]:
+    """Join the shards, log the reference, pin it to the version. Returns what `audit reference` prints."""
+    config, ref = AuditConfig.from_mapping(request["config"]), ModelRef.from_dict(request["model"])
+    measured, anchors = gather_role(uris, "window"), gather_role(uris, "anchors", config.anchors)
+    if measured is None or not measured.usable.any():
+        why = next(iter(measured.failures.values()), "no reason is known") if measured else "no shard was planned"
+        raise AuditError(f"Expected explanations of the reference's stays, but all of them failed: {why}.")
+    failed = len(measured.failures) / (len(measured) + len(measured.failures))
+    if failed > config.max_failures or int(measured.usable.sum()) < config.minimum:
+        raise AuditError(
+            f"Expected a sound reference, but {len(measured.failures)} stays failed and "
+            f"{int(measured.usable.sum())} are left: {next(iter(measured.failures.values()), '')}"
+        )
+    noise = _noise(uris, anchors, config)
+    by_channel, by_time, by_cell = measured.mean_shares()
+    record = {
+        "model": ref.to_dict(),
+        "window": request["window"],
+        "split": request["split"],
+        "explainer_digest": config.explainer_digest,
+        "config": config.to_dict(),
+        "dataset_digest": dataset_digest(request["data"]),
+        "instances": int(measured.usable.sum()),
+        "failures": len(measured.failures),
+        "channels": list(measured.channel_names),
+        "times": list(measured.times),
+        "by_channel": plain(by_channel),
+        "by_time": plain(by_time),
+        "by_cell": plain(by_cell),
+        "numbers": {name: plain(np.nanmean(values)) for name, values in measured.numbers.items() if len(values)},
+        "noise_floor": noise,
+    }
+    root = Path(request["store"].removeprefix("file://")) / "references" / request["key"]
+    files: dict[str, Any] = {_MEASURED: measured.save(root / "reference.npz"), _RECORD: json.dumps(record, indent=1)}
+    if anchors is not None:
+        files |= {_ANCHORS: anchors.save(root / "anchors.npz"), _INPUTS: _inputs_file(request)}
+    metrics = {
+        "instances": float(record["instances"]),
+        **{f"noise_{name}": value for name, value in noise.items()},
+        **{k: float(v) for k, v in record["numbers"].items() if v is not None},
+    }
+    stamp = parse_window(request["window"]).stop_ms
+    publish.upload_results(
+        request["run_id"], files, metrics, timestamp=stamp, dataset=("reference", record["dataset_digest"])
+    )
+    publish.pin_reference(ref, request["run_id"], request["window"])
+    publish.close_run(request["run_id"])
+    return {key: record[key] for key in ("model", "window", "instances", "failures", "noise_floor")} | {
+        "run_id": request["run_id"]
+    }
+
+
+def build_reference(model: str, data: str, window: str, **options: Any) -> dict[str, Any]:
+    """All steps in this process."""
+    request = prepare_reference(model, data, window, **options)
+    try:
+        uris = plan_reference(request)
+        for uri in uris:
+            fit_shard(uri)
+        return finish_reference(request, uris)
+    except BaseException:
+        _close_failed(request["run_id"])
+        raise
+
+
+def pinned_reference(ref: ModelRef) -> str | None:
+    """The run id of a version's reference."""
+    from mlflow import MlflowClient
+
+    tags = MlflowClient().get_model_version(ref.name, ref.version).tags
+    return tags.get(publish.REFERENCE)
+
+
+def previous_reference(ref: ModelRef) -> str | None:
+    """The run id of the reference of the nearest earlier version that has one."""
+    from mlflow import MlflowClient
+
+    versions = MlflowClient().search_model_versions(f"name = '{ref.name}'")
+    earlier = [v for v in versions if int(v.version) < int(ref.version) and publish.REFERENCE in v.tags]
+    return max(earlier, key=lambda v: int(v.version)).tags[publish.REFERENCE] if earlier else None
+
+
+def reference_record(run_id: str) -> dict[str, Any]:
+    """The reference's description alone."""
+    return publish.read_artifact_json(run_id, _RECORD)
+
+
+def load_reference(run_id: str) -> Reference:
+    """Download a reference."""
+    from mlflow.artifacts import download_artifacts
+    from mlflow.exceptions import MlflowException
+
+    record = reference_record(run_id)
+    anchors = inputs = None
+    try:
+        anchors = Measured.load(download_artifacts(run_id=run_id, artifact_path=_ANCHORS))
+        inputs = download_artifacts(run_id=run_id, artifact_path=_INPUTS)
+    except (MlflowException, OSError):
+        if AuditConfig.from_mapping(record["config"]).anchors:
+            raise
+    return Reference(
+        run_id=run_id,
+        model=ModelRef.from_dict(record["model"]),
+        window=record["window"],
+        measured=Measured.load(download_artifacts(run_id=run_id, artifact_path=_MEASURED)),
+        anchors=anchors,
+        inputs=inputs,
+        explainer_digest=record["explainer_digest"],
+    )
+
+
+def _noise(uris: Sequence[str], anchors: Measured | None, config: AuditConfig) -> dict[str, float]:
+    others = [gather_role(uris, f"noise{number}") for number in range(config.noise_seeds)]
+    fits = [part for part in (anchors, *others) if part is not None]
+    if len(fits) < 2 or len({len(part) for part in fits}) > 1:
+        return {}
+    found: dict[str, float] = {}
+    for axis in ("by_channel", "by_time"):
+        floor = noise_floor([getattr(part, axis) for part in fits])
+        found |= {f"{axis}_{name}": value for name, value in floor.items()}
+    return found
+
+
+def _inputs_file(request: dict[str, Any]) -> Path:
+    root = Path(str(request["store"]).removeprefix("file://"))
+    return root / "references" / str(request["key"]) / "anchor_inputs.npz"
+
+
+def _close_failed(run_id: str) -> None:
+    import contextlib
+
+    with contextlib.suppress(Exception):  # the first error is the one to be heard
+        publish.close_run(run_id, failed=True)

@@ -1,0 +1,296 @@
+"""One audit in steps that may run in separate processes: prepare, plan, fit each shard, report.
+
+Every step takes and returns small things that JSON can hold. `run_audit` does them all in one process.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dynamask_mlflow.audit import publish
+from dynamask_mlflow.audit.config import AuditConfig, digest
+from dynamask_mlflow.audit.decide import decide
+from dynamask_mlflow.audit.errors import AuditError
+from dynamask_mlflow.audit.evidence import Evidence, compare, trust_of
+from dynamask_mlflow.audit.measured import Measured
+from dynamask_mlflow.audit.models import ModelRef, resolve_model
+from dynamask_mlflow.audit.page import render_audit
+from dynamask_mlflow.audit.reference import (
+    EXPERIMENT,
+    Reference,
+    _close_failed,
+    load_reference,
+    pinned_reference,
+    previous_reference,
+    reference_record,
+)
+from dynamask_mlflow.audit.shards import default_store, fit_shard, gather_role, plan_shards
+from dynamask_mlflow.audit.statistics import CanaryResult, compare_refit, compare_versions, split_causes
+from dynamask_mlflow.audit.verdict import Verdict
+from dynamask_mlflow.audit.windows import dataset_channels, dataset_digest, draw, find_rows, load_stays, parse_window
+from dynamask_mlflow.tracking.profile import plain
+
+MEASURED, VERDICT_FILE = "dynamask/measured.npz", "dynamask/verdict.json"
+VIOLATIONS, REPORT = "dynamask/violations.json", "dynamask/audit.html"
+
+
+def prepare_audit(
+    model: str,
+    data: str,
+    window: str,
+    *,
+    split: str | None = None,
+    config: AuditConfig | None = None,
+    store: str | None = None,
+    experiment: str = EXPERIMENT,
+    reference_run_id: str | None = None,
+) -> dict[str, Any]:
+    """Pin alias and reference, choose the stays, open or resume the run. Returns a request for the next steps."""
+    config = config or AuditConfig()
+    ref, span = resolve_model(model), parse_window(window)
+    rows = draw(find_rows(data, span, split), config.instances, config.seed, span.label)
+    found = reference_run_id or pinned_reference(ref) or previous_reference(ref)
+    if found is None:
+        raise AuditError(
+            f"Expected a reference for {ref.name} version {ref.version}, but there is none; make one with "
+            f"`dynamask-mlflow audit reference --model {ref.uri} --data ... --window ...`."
+        )
+    record = reference_record(found)
+    blockers = {}
+    if record["explainer_digest"] != config.explainer_digest:
+        blockers["settings"] = "The reference was explained with other settings: its masks cannot be compared."
+    if tuple(record["channels"]) != dataset_channels(data):
+        other = sorted(set(record["channels"]) ^ set(dataset_channels(data)))
+        blockers["channels"] = "The reference has other channels than the data: " + (
+            f"they differ in {', '.join(other[:5])}." if other else "they stand in another order."
+        )
+    key = digest(["audit", ref.to_dict(), span.label, split, config.audit_digest])
+    tags = {
+        publish.KIND: "audit",
+        publish.MODEL: ref.name,
+        publish.VERSION: ref.version,
+        publish.WINDOW: span.label,
+        publish.WINDOW_START: span.start or "",
+        publish.REFERENCE: found,
+    }
+    run_id = publish.find_or_create_run(experiment, key, f"audit {ref.name} v{ref.version} {span.label}", tags)
+    return {
+        "kind": "audit",
+        "model": ref.to_dict(),
+        "data": data,
+        "window": span.label,
+        "split": split,
+        "rows": [int(row) for row in rows],
+        "config": config.to_dict(),
+        "store": store or default_store(),
+        "experiment": experiment,
+        "run_id": run_id,
+        "key": key,
+        "reference_run_id": found,
+        "reference_model": record["model"],
+        "blockers": blockers,
+    }
+
+
+def plan_audit(request: dict[str, Any], shards: int | None = None) -> list[str]:
+    """Shards of the window and of the canary; for a new version also those that tell data and model apart.
+
+    None at all if the reference cannot be compared with: then nothing is worth fitting.
+    """
+    if request["blockers"]:
+        return []
+    config, ref = AuditConfig.from_mapping(request["config"]), ModelRef.from_dict(request["model"])
+    store, old = str(request["store"]), ModelRef.from_dict(request["reference_model"])
+    stays = {"stays": request["data"], "rows": request["rows"], "hashed": config.hash_ids}
+    uris = plan_shards(ref, stays, config, store, shards=shards, keep=config.report_instances)
+    reference = load_reference(request["reference_run_id"])
+    if reference.inputs is not None:
+        kept = Path(store.removeprefix("file://")) / "references" / reference.run_id / "anchor_inputs.npz"
+        if not kept.is_file():  # workers may not see where MLflow downloads to
+            from dynamask_mlflow.tracking.spool import write_whole
+
+            write_whole(kept, Path(reference.inputs).read_bytes())
+        anchors = {"sequences": str(kept)}
+        count = len(reference.anchors or ())
+        uris += plan_shards(
+            old, anchors, config, store, shards=1, keep=count, role="canary", salt=f"canary {request['window']}"
+        )
+        if old != ref:
+            uris += plan_shards(ref, anchors, config, store, shards=1, role="new_anchors")
+    if old != ref:
+        uris += plan_shards(old, stays, config, store, shards=shards, role="old_window")
+    return uris
+
+
+def report_audit(request: dict[str, Any], uris: Sequence[str]) -> dict[str, Any]:
+    """Compare, decide, log, tag. Returns the verdict as a dictionary, with the run's id."""
+    config, ref = AuditConfig.from_mapping(request["config"]), ModelRef.from_dict(request["model"])
+    run_id, span = str(request["run_id"]), parse_window(request["window"])
+    about = {
+        "model": ref.name,
+        "version": ref.version,
+        "window": span.label,
+        "reference_run_id": request["reference_run_id"],
+    }
+    history = [
+        entry
+        for entry in publish.audit_history(request["experiment"], ref.name, ref.version)
+        if entry.run_id != run_id and entry.start < (span.start or "~")
+    ]
+    files: dict[str, Any] = {}
+    if request["blockers"]:
+        verdict = decide(_blocked(request), config, **about)
+    else:
+        found = _compare(request, uris, config, ref, history)
+        verdict = decide(found.evidence, config, **about)
+        page = render_audit(
+            verdict,
+            found.evidence,
+            found.reference,
+            found.current,
+            history,
+            config,
+            reference_label=found.label,
+            created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            task=found.current.record.get("config", {}).get("task", "classification"),
+        )
+        if page is not None:
+            files[REPORT] = page
+        if len(found.current):
+            folder = Path(str(request["store"]).removeprefix("file://")) / "audits" / str(request["key"])
+            files[MEASURED] = found.current.save(folder / "measured.npz")
+            by_channel, by_time, by_cell = found.current.mean_shares()
+            profile = {"by_channel": plain(by_channel), "by_time": plain(by_time), "by_cell": plain(by_cell)}
+            names = {"channels": list(found.current.channel_names), "times": list(found.current.times)}
+            files["dynamask/profile.json"] = json.dumps(names | profile)
+    files |= {VERDICT_FILE: verdict.to_json(), VIOLATIONS: verdict.violations_json()}
+    files["dynamask/config.json"] = json.dumps(config.to_dict(), indent=1)
+    dataset = (Path(request["data"]).name or "dataset", dataset_digest(request["data"])[:36])
+    publish.upload_results(run_id, files, verdict.metrics, timestamp=span.stop_ms, dataset=dataset)
+    entries = publish.audit_history(request["experiment"], ref.name, ref.version)
+    publish.mark_version(ref, verdict, run_id, entries)
+    publish.close_run(run_id)
+    return {**verdict.to_dict(), "run_id": run_id}
+
+
+def run_audit(
+    model: str, data: str, window: str, *, progress: Callable[[dict[str, Any]], None] | None = None, **options: Any
+) -> Verdict:
+    """All steps in this process."""
+    request = prepare_audit(model, data, window, **options)
+    try:
+        uris = plan_audit(request)
+        for uri in uris:
+            done = fit_shard(uri)
+            if progress is not None:
+                progress(done)
+        record = report_audit(request, uris)
+    except BaseException:
+        _close_failed(request["run_id"])
+        raise
+    return Verdict.from_dict({k: v for k, v in record.items() if k != "run_id"})
+
+
+@dataclass(frozen=True, eq=False)
+class _Comparison:
+    evidence: Evidence
+    reference: Measured
+    current: Measured
+    label: str
+
+
+def _compare(
+    request: dict[str, Any],
+    uris: Sequence[str],
+    config: AuditConfig,
+    ref: ModelRef,
+    history: Sequence[publish.AuditEntry],
+) -> _Comparison:
+    current = gather_role(uris, "window", config.report_instances)
+    if current is None:
+        raise AuditError("Expected shards of the window, but none was planned.")
+    if not len(current):
+        why = next(iter(current.failures.values()), "no reason is known")
+        raise AuditError(f"Expected explanations of the window's stays, but all {len(current.failures)} failed: {why}")
+    stored = load_reference(request["reference_run_id"])
+    reference, label = stored.measured, stored.window
+    if config.reference == "rolling":
+        complete = [entry for entry in history if entry.verdict in ("ok", "drift")]
+        if complete:
+            reference, label = _measured_of(complete[-1].run_id), complete[-1].window
+    more: dict[str, Any] = {
+        "canary": _canary(stored, gather_role(uris, "canary", config.anchors), config),
+        "changed_anchors": _changed_anchors(stored, request, config),
+        "history": tuple(
+            (entry.metrics["p_value"], max(entry.metrics["moved_channels"], entry.metrics["moved_hours"]))
+            for entry in history
+            if entry.reference_run_id == stored.run_id
+            and entry.verdict != "inconclusive"
+            and {"p_value", "moved_channels", "moved_hours"} <= set(entry.metrics)
+        ),
+    }
+    old_window = gather_role(uris, "old_window")
+    if old_window is None:
+        return _Comparison(compare(reference, current, config, **more), reference, current, label)
+    # A new version against the reference of an old one: the data arm asks the old model, the model arm the anchors.
+    new_anchors = gather_role(uris, "new_anchors")
+    if stored.anchors is not None and new_anchors is not None and len(new_anchors) == len(stored.anchors):
+        more["versions"] = compare_versions(stored.anchors.shares, new_anchors.shares)
+        shift = more["versions"].channel_shift
+        before = reference.mean_shares()[0]
+        more["causes"] = split_causes(before, old_window.mean_shares()[0], before + shift, current.mean_shares()[0])
+    evidence = compare(reference, old_window, config, trust=trust_of(current, config), **more)
+    return _Comparison(evidence, reference, current, f"{label} (version {stored.model.version})")
+
+
+def _canary(stored: Reference, refitted: Measured | None, config: AuditConfig) -> CanaryResult | None:
+    if stored.anchors is None or refitted is None:
+        return None
+    if len(refitted) != len(stored.anchors):
+        return CanaryResult(moved=1.0, moved_hours=1.0, identical=False, clean=False)
+    return compare_refit(
+        stored.anchors.masks, refitted.masks, stored.anchors.shares, refitted.shares, config.canary_tolerance
+    )
+
+
+def _changed_anchors(stored: Reference, request: dict[str, Any], config: AuditConfig) -> int:
+    """How many anchors are in the data with other inputs than those stored."""
+    if stored.inputs is None or config.hash_ids:
+        return 0
+    from dynamask_mlflow.tracking.sequences import Sequences
+
+    anchors = Sequences.load(stored.inputs)
+    folder = Path(str(request["data"]).removeprefix("file://"))
+    ids = np.load(folder / "ids.npy", mmap_mode="r").astype(np.str_)
+    place = {name: row for row, name in enumerate(ids.tolist())}
+    here = [(i, place[name]) for i, name in enumerate(anchors.ids) if name in place]
+    if not here:
+        return 0
+    now, _ = load_stays(str(request["data"]), np.array([row for _, row in here], dtype=np.intp))
+    then = anchors.x[[i for i, _ in here]]
+    return int((now.x != then).any(axis=(1, 2)).sum())
+
+
+def _measured_of(run_id: str) -> Measured:
+    from mlflow.artifacts import download_artifacts
+
+    return Measured.load(download_artifacts(run_id=run_id, artifact_path=MEASURED))
+
+
+def _blocked(request: dict[str, Any]) -> Evidence:
+    return Evidence(
+        channel_names=(),
+        times=(),
+        instances=0,
+        reference_instances=0,
+        sampled=0,
+        failures=0,
+        blockers=request["blockers"],
+    )

@@ -1,0 +1,212 @@
+"""Shards: pieces of an audit that separate processes fit, named by all that determines their content.
+
+A shard is a small JSON file, which says what to do, and a result beside it. The name of both is a hash of the model's
+version, the bytes of the stays, the settings, the seed and the code: a retry or a rerun finds the result and does
+nothing. Results appear whole or not at all, so that two processes at one shard do no harm.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynamask_mlflow.audit.config import AuditConfig, digest
+from dynamask_mlflow.audit.errors import AuditError
+from dynamask_mlflow.audit.measured import Measured
+from dynamask_mlflow.audit.models import ModelRef
+from dynamask_mlflow.tracking.sequences import Sequences
+from dynamask_mlflow.tracking.spool import write_whole
+
+SECONDS_PER_STAY = 0.2  # until a shard of the same model has told better
+_ANSWERS = ("model", "ids", "content", "code", "salt", "keep")
+
+
+def default_store() -> str:
+    """DYNAMASK_STORE, or ~/.cache/dynamask_mlflow/audits. With several machines it must be shared."""
+    named = os.environ.get("DYNAMASK_STORE")
+    return named or str(Path.home() / ".cache" / "dynamask_mlflow" / "audits")
+
+
+def plan_shards(
+    model: ModelRef,
+    source: dict[str, Any],
+    config: AuditConfig,
+    store: str,
+    *,
+    shards: int | None = None,
+    keep: int = 0,
+    salt: str = "",
+    role: str = "window",
+) -> list[str]:
+    """Write what to do and return its URIs, in order.
+
+    Args:
+        source: `{"stays": folder, "rows": [...], "hashed": bool}` of a built dataset, or `{"sequences": file}`.
+        shards: how many; None: as few as the estimated duration allows.
+        keep: how many masks to keep, over all shards.
+        salt: enters the name; another salt makes a fit of its own, which the canary needs.
+        role: what the shard is for; `gather_role` finds it again.
+    """
+    root = Path(store.removeprefix("file://"))
+    rows = list(source.get("rows") or range(len(read_source(source)[0])))
+    each = _speed(root, model, config)
+    count = shards or max(1, round(len(rows) * each / config.shard_seconds))
+    uris = []
+    for part in np.array_split(np.asarray(rows, dtype=np.intp), min(count, len(rows))):
+        piece = {**source, "rows": [int(row) for row in part]}
+        sequences, patients = read_source(piece)
+        kept = min(keep, len(part))
+        keep -= kept
+        spec = {
+            "model": model.to_dict(),
+            "source": piece,
+            "ids": list(sequences.ids),
+            "content": _content(sequences, patients),
+            "config": config.to_dict(),
+            "code": code_version(),
+            "salt": salt,
+            "role": role,
+            "keep": kept,
+        }
+        key = digest({name: spec[name] for name in _ANSWERS} | {"fit": config.explainer_digest})
+        spec["result"] = str(root / "shards" / key[:2] / f"{key}.npz")
+        path = root / "plans" / key[:2] / f"{key}-{role}.json"
+        write_whole(path, json.dumps(spec))
+        uris.append(str(path))
+    return uris
+
+
+def fit_shard(uri: str) -> dict[str, Any]:
+    """Fit one shard, unless its result is there. Returns `{"uri", "result", "instances", "failures", "seconds",
+    "skipped"}`.
+    """
+    spec = _read_spec(uri)
+    result = Path(spec["result"])
+    done = _present(result)
+    if done is not None and (len(done) or not done.failures):
+        return _account(uri, spec, done, skipped=True)
+    from dynamask_mlflow.audit.measure import measure
+    from dynamask_mlflow.audit.models import load_network
+
+    config = AuditConfig.from_mapping(spec["config"])
+    ref = ModelRef.from_dict(spec["model"])
+    network, task, settings = load_network(ref, config.task)
+    sequences, patients = read_source(spec["source"])
+    if _content(sequences, patients) != spec["content"]:
+        raise AuditError(f"Expected the stays as they were planned, but {spec['source']} changed since.")
+    if settings is not None and settings.channel_names not in (None, sequences.channel_names):
+        raise AuditError(
+            f"Expected the channels of {ref.uri} in its order, but the data have others: "
+            f"{_first_difference(settings.channel_names or (), sequences.channel_names)}."
+        )
+    measured = measure(network, sequences, patients, task=task, config=config, keep=spec["keep"])
+    measured.save(result)
+    if len(measured):
+        _note_speed(result.parents[2], ref, config, float(measured.record["seconds"]) / len(measured))
+    return _account(uri, spec, measured, skipped=False)
+
+
+def gather(uris: Sequence[str], keep: int = 0) -> Measured:
+    """Join the results of shards that were all fitted, in order."""
+    missing = [uri for uri in uris if not Path(_read_spec(uri)["result"]).is_file()]
+    if missing:
+        raise AuditError(f"Expected {len(uris)} fitted shards, but {len(missing)} are not, the first {missing[0]}.")
+    return Measured.concatenate([Measured.load(_read_spec(uri)["result"]) for uri in uris], keep)
+
+
+def gather_role(uris: Sequence[str], role: str, keep: int = 0) -> Measured | None:
+    """The joined results of the shards with a role; None if there are none."""
+    chosen = [uri for uri in uris if _read_spec(uri)["role"] == role]
+    return gather(chosen, keep) if chosen else None
+
+
+def read_source(source: dict[str, Any]) -> tuple[Sequences, NDArray[np.str_]]:
+    """Sequences and patients of a shard."""
+    if "stays" in source:
+        from dynamask_mlflow.audit.windows import load_stays
+
+        sequences, patients = load_stays(str(source["stays"]), np.asarray(source["rows"], dtype=np.intp))
+        return _hashed(sequences, patients) if source.get("hashed") else (sequences, patients)
+    sequences = Sequences.load(source["sequences"])
+    if source.get("rows") is not None:
+        sequences = sequences.take(np.asarray(source["rows"], dtype=np.intp))
+    return sequences, np.asarray(sequences.ids, dtype=np.str_)
+
+
+def _hashed(sequences: Sequences, patients: NDArray[np.str_]) -> tuple[Sequences, NDArray[np.str_]]:
+    from dynamask_mlflow.tracking.artifacts import hashed
+
+    return replace(sequences, ids=tuple(map(hashed, sequences.ids))), np.asarray([hashed(p) for p in patients])
+
+
+@lru_cache(maxsize=1)
+def code_version() -> str:
+    """A hash of the code on which masks and measures depend, and the version of torch."""
+    from importlib.metadata import version
+
+    root = Path(__file__).parents[1]
+    sha = hashlib.sha256(version("torch").encode())
+    for path in [*sorted((root / "masks").glob("*.py")), Path(__file__).with_name("measure.py")]:
+        sha.update(path.read_bytes())
+    return sha.hexdigest()[:16]
+
+
+def _content(sequences: Sequences, patients: NDArray[np.str_]) -> str:
+    return f"{sequences.digest()}-{digest(patients.tolist())}"
+
+
+def _read_spec(uri: str) -> dict[str, Any]:
+    try:
+        spec: dict[str, Any] = json.loads(Path(uri.removeprefix("file://")).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise AuditError(f"Expected a planned shard at {uri}, but it cannot be read: {error}.") from error
+    return spec
+
+
+def _present(result: Path) -> Measured | None:
+    try:
+        return Measured.load(result) if result.is_file() else None
+    except ValueError:
+        return None  # damaged: fitted again and replaced
+
+
+def _account(uri: str, spec: dict[str, Any], measured: Measured, *, skipped: bool) -> dict[str, Any]:
+    return {
+        "uri": uri,
+        "result": spec["result"],
+        "instances": len(measured),
+        "failures": len(measured.failures),
+        "seconds": round(float(measured.record.get("seconds", 0.0)), 3),
+        "skipped": skipped,
+    }
+
+
+def _speed_file(root: Path, model: ModelRef, config: AuditConfig) -> Path:
+    return root / "speed" / f"{digest([model.to_dict(), config.explainer_digest])}.json"
+
+
+def _speed(root: Path, model: ModelRef, config: AuditConfig) -> float:
+    try:
+        return float(json.loads(_speed_file(root, model, config).read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return SECONDS_PER_STAY
+
+
+def _note_speed(root: Path, model: ModelRef, config: AuditConfig, seconds: float) -> None:
+    write_whole(_speed_file(root, model, config), json.dumps(seconds))
+
+
+def _first_difference(expected: Sequence[str], got: Sequence[str]) -> str:
+    for place, (a, b) in enumerate(zip(expected, got, strict=False)):
+        if a != b:
+            return f"channel {place} is {b!r} instead of {a!r}"
+    return f"{len(got)} instead of {len(expected)}"

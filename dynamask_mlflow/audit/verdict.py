@@ -1,0 +1,98 @@
+"""The verdict of an audit: ok, drift or inconclusive, with reasons that people can read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from dynamask_mlflow.audit.config import digest
+from dynamask_mlflow.tracking.profile import plain
+
+State = Literal["ok", "drift", "inconclusive"]
+EXIT_CODES: dict[str, int] = {"ok": 0, "drift": 1, "inconclusive": 2}
+EXIT_ERROR = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Violation:
+    """One expectation that was not met.
+
+    Attributes:
+        kind: "attention", "trend", "version", "legibility", "faithfulness", "canary", "trust", "sample",
+            "failures", "settings" or "power".
+        subject: what it is about: "channels", "hours", a channel, a metric.
+        message: one sentence.
+        value, threshold, p_value, low, high: the numbers, where there are any.
+    """
+
+    kind: str
+    subject: str
+    message: str
+    value: float | None = None
+    threshold: float | None = None
+    p_value: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What an audit found.
+
+    Attributes:
+        state: "ok" (proven: no move of weight), "drift", or "inconclusive".
+        reasons: sentences, the most important first.
+        violations: what was not met; empty when ok.
+        causes: "data", "model", both or none; and "inputs" if the inputs moved.
+        metrics: the numbers, name -> value, finite.
+        moved_channels, moved_times: names and labels of what moved beyond chance.
+        model, version, window: what was audited. reference_run_id: against what.
+    """
+
+    state: State
+    reasons: tuple[str, ...]
+    violations: tuple[Violation, ...] = ()
+    causes: tuple[str, ...] = ()
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    moved_channels: tuple[str, ...] = ()
+    moved_times: tuple[Any, ...] = ()
+    model: str = ""
+    version: str = ""
+    window: str = ""
+    reference_run_id: str | None = None
+
+    @property
+    def exit_code(self) -> int:
+        return EXIT_CODES[self.state]
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for the same finding, however the numbers vary: who was told once need not be told again."""
+        kinds = sorted({(v.kind, v.subject) for v in self.violations})
+        return digest([self.model, self.version, self.state, kinds, sorted(self.moved_channels)])
+
+    def to_dict(self) -> dict[str, Any]:
+        record = asdict(self)
+        record["metrics"] = {name: plain(value) for name, value in self.metrics.items()}
+        record["violations"] = [{k: plain(v) for k, v in asdict(violation).items()} for violation in self.violations]
+        return {**record, "fingerprint": self.fingerprint, "exit_code": self.exit_code}
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict(), indent=1, ensure_ascii=False)
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> Verdict:
+        """Read what `to_dict` gave."""
+        known = {k: v for k, v in stored.items() if k not in ("fingerprint", "exit_code")}
+        for name in ("reasons", "causes", "moved_channels", "moved_times"):
+            known[name] = tuple(known.get(name, ()))
+        known["violations"] = tuple(Violation(**entry) for entry in known.get("violations", ()))
+        return cls(**known)
+
+    def violations_json(self) -> str:
+        """The file that other monitors write, too: what was violated, by how much, and what to read."""
+        record = self.to_dict()
+        keys = ("model", "version", "window", "state", "fingerprint", "reference_run_id", "violations")
+        return json.dumps({key: record[key] for key in keys}, indent=1, ensure_ascii=False)

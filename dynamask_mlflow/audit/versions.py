@@ -1,0 +1,66 @@
+"""Two versions of a model, asked about the same stays and the same windows: what changed, and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynamask_mlflow.audit.config import AuditConfig
+from dynamask_mlflow.audit.decide import decide
+from dynamask_mlflow.audit.errors import AuditError
+from dynamask_mlflow.audit.evidence import compare
+from dynamask_mlflow.audit.measured import Measured
+from dynamask_mlflow.audit.models import resolve_model
+from dynamask_mlflow.audit.shards import default_store, fit_shard, gather, plan_shards
+from dynamask_mlflow.audit.statistics import compare_versions, split_causes
+from dynamask_mlflow.audit.verdict import Verdict
+from dynamask_mlflow.audit.windows import draw, find_rows, parse_window
+
+
+def compare_audits(
+    model: str,
+    against: str,
+    data: str,
+    window: str,
+    before: str,
+    *,
+    split: str | None = None,
+    split_before: str | None = None,
+    config: AuditConfig | None = None,
+    store: str | None = None,
+) -> Verdict:
+    """Fit {against, model} x {before, window} and split the change into data, model and interaction.
+
+    The data arm is tested under the old version; the model arm compares both on the stays of `before`.
+    """
+    config = config or AuditConfig()
+    new, old = resolve_model(model), resolve_model(against)
+    spans = {
+        "before": (parse_window(before), split_before, config.reference_instances),
+        "now": (parse_window(window), split, config.instances),
+    }
+    cells: dict[tuple[str, str], Measured] = {}
+    for name, (span, only, count) in spans.items():
+        rows = draw(find_rows(data, span, only), count, config.seed, span.label)
+        source: dict[str, Any] = {"stays": data, "rows": [int(r) for r in rows], "hashed": config.hash_ids}
+        for version, ref in (("old", old), ("new", new)):
+            uris = plan_shards(ref, source, config, store or default_store())
+            for uri in uris:
+                fit_shard(uri)
+            cells[version, name] = gather(uris)
+    for (version, name), part in cells.items():
+        if not part.usable.any():
+            why = next(iter(part.failures.values()), "no reason is known")
+            raise AuditError(f"Expected explanations of the {version} version on {name}, but all failed: {why}")
+    if list(cells["old", "before"].ids) != list(cells["new", "before"].ids):
+        raise AuditError("Expected both versions to explain the same stays, but one of them failed on some.")
+    profiles = {key: part.mean_shares()[0] for key, part in cells.items()}
+    evidence = compare(
+        cells["old", "before"],
+        cells["old", "now"],
+        config,
+        versions=compare_versions(cells["old", "before"].shares, cells["new", "before"].shares),
+        causes=split_causes(
+            profiles["old", "before"], profiles["old", "now"], profiles["new", "before"], profiles["new", "now"]
+        ),
+    )
+    return decide(evidence, config, model=new.name, version=new.version, window=spans["now"][0].label)

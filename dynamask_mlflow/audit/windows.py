@@ -1,0 +1,129 @@
+"""Windows of a built dataset: which stays belong to a month, a day or a range, and their tensors."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynamask_mlflow.audit.config import digest
+from dynamask_mlflow.audit.errors import AuditError, NoDataError
+from dynamask_mlflow.data.dataset import read_meta
+from dynamask_mlflow.data.errors import DataError
+from dynamask_mlflow.tracking.sequences import Sequences, as_sequences
+
+_PERIOD = re.compile(r"\d{4}(-\d{2}(-\d{2})?)?")
+ALL = "all"
+
+
+@dataclass(frozen=True)
+class Window:
+    """A stretch of admission times.
+
+    Attributes:
+        label: as it was written: "2026", "2026-03", "2026-03-05", "2026-01..2026-03" (both ends belong to it), "all".
+        start, stop: the half-open interval [start, stop) in ISO form; None for "all".
+    """
+
+    label: str
+    start: str | None
+    stop: str | None
+
+    @property
+    def stop_ms(self) -> int:
+        """The end in milliseconds: the same for every audit of the window, so that a rerun adds nothing."""
+        if self.stop is None:
+            return 0
+        return int(np.datetime64(self.stop, "ms").astype(np.int64))
+
+
+def parse_window(text: str) -> Window:
+    """Read a window."""
+    label = text.strip()
+    if label == ALL:
+        return Window(ALL, None, None)
+    first, _, last = label.partition("..")
+    if not _PERIOD.fullmatch(first) or (".." in label and not _PERIOD.fullmatch(last)):
+        raise AuditError(f"Expected a window such as 2026-03, 2026-03-05, 2026-01..2026-03 or all, but got {text!r}.")
+    last = last or first
+    try:
+        start = np.datetime64(first)
+        stop = np.datetime64(last) + 1
+    except ValueError as error:
+        raise AuditError(f"Expected a window of dates that exist, but got {text!r}.") from error
+    interval = Window(label, str(start.astype("datetime64[s]")), str(stop.astype("datetime64[s]")))
+    if start.astype("datetime64[s]") >= stop.astype("datetime64[s]"):
+        raise AuditError(f"Expected a window that ends after it begins, but got {text!r}.")
+    return interval
+
+
+def find_rows(data: str, window: Window, split: str | None = None) -> NDArray[np.intp]:
+    """Positions of the stays that were admitted in the window, and belong to the split if there is one."""
+    folder = _folder(data)
+    admitted, labels, splits = (_array(folder, name) for name in ("admitted", "windows", "splits"))
+    chosen = np.ones(len(admitted), dtype=bool)
+    if window.start is not None:
+        if np.isnat(admitted).all():  # shifted dates: only the labels say when it was
+            chosen = labels == window.label
+        else:
+            begin, end = np.datetime64(window.start), np.datetime64(window.stop)
+            chosen = (admitted >= begin) & (admitted < end)
+    if split is not None:
+        chosen &= splits == split
+    if not chosen.any():
+        where = f"the window {window.label}" + (f" and the split {split!r}" if split else "")
+        known = sorted(set(labels[labels != ""].tolist()))
+        spread = f"its windows are {known[0]} to {known[-1]}" if known else "it has no calendar"
+        raise NoDataError(f"Expected stays in {where} of {data}, but there are none; {spread}.")
+    return np.flatnonzero(chosen)
+
+
+def draw(rows: NDArray[np.intp], count: int | None, seed: int, label: str) -> NDArray[np.intp]:
+    """`count` of the rows, the same for the same seed and window, in order of their position."""
+    if count is None or count >= len(rows):
+        return rows
+    rng = np.random.default_rng([seed, int(digest(label), 16)])
+    return np.sort(rng.permutation(rows)[:count])
+
+
+def load_stays(data: str, rows: NDArray[np.intp]) -> tuple[Sequences, NDArray[np.str_]]:
+    """The sequences of some stays and their patients, reading no more than those from disk."""
+    folder = _folder(data)
+    meta = read_meta(folder)
+    ids, patients = (_array(folder, name)[rows].astype(np.str_) for name in ("ids", "patient_ids"))
+    sequences = as_sequences(
+        np.asarray(_array(folder, "x")[rows]),
+        ids=list(ids),
+        channel_names=meta["channel_names"],
+        times=meta["times"],
+        observed=np.asarray(_array(folder, "observed")[rows]),
+    )
+    return sequences, patients
+
+
+def dataset_digest(data: str) -> str:
+    """The digest with which the dataset was written."""
+    return str(read_meta(_folder(data))["digest"])
+
+
+def dataset_channels(data: str) -> tuple[str, ...]:
+    return tuple(read_meta(_folder(data))["channel_names"])
+
+
+def _folder(data: str) -> Path:
+    folder = Path(data.removeprefix("file://"))
+    try:
+        read_meta(folder)
+    except (DataError, OSError, ValueError) as error:
+        raise AuditError(str(error)) from error
+    return folder
+
+
+def _array(folder: Path, name: str) -> NDArray[Any]:
+    """Mapped, not read: a shard of a large dataset costs what its own stays cost."""
+    array: NDArray[Any] = np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
+    return array

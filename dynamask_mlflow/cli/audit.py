@@ -1,0 +1,237 @@
+"""`dynamask-mlflow audit run | reference | show | compare`. Exit codes: 0 ok, 1 drift, 2 inconclusive, 3 error."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from dynamask_mlflow.audit import AuditConfig, Verdict
+
+Command = Callable[..., Any]
+_COLOURS = {"ok": "green", "drift": "red", "inconclusive": "yellow"}
+
+_SHARED = [
+    click.option("--data", required=True, help="Folder of a built dataset."),
+    click.option("--store", default=None, help="Folder of the shards. [default: DYNAMASK_STORE or ~/.cache]"),
+    click.option("--tracking-uri", default=None, help="MLflow's; by default what MLflow is set to."),
+    click.option("--config", "config_file", type=click.Path(path_type=Path), help="Settings as JSON or YAML."),
+    click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="One setting, for instance alpha=0.05."),
+    click.option("--threads", type=click.IntRange(min=1), default=None, help="Threads of torch."),
+    click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text."),
+]
+
+
+def shared_options(command: Command) -> Command:
+    for option in reversed(_SHARED):
+        command = option(command)
+    return command
+
+
+@click.group()
+def audit() -> None:
+    """Does a registered model still look at the same things? Exit codes: 0 ok, 1 drift, 2 inconclusive, 3 error."""
+
+
+@audit.command()
+@click.option("--model", required=True, help="models:/name@alias or models:/name/version.")
+@click.option("--window", required=True, help="2026-03, 2026-03-05, 2026-01..2026-03, or all.")
+@click.option("--split", default=None, help="Only stays of this split of the dataset.")
+@click.option("--reference-run", default=None, help="Run of another reference than the version's own.")
+@click.option("--experiment", default="dynamask-audits", show_default=True)
+@shared_options
+def run(
+    model: str,
+    window: str,
+    split: str | None,
+    reference_run: str | None,
+    experiment: str,
+    data: str,
+    store: str | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Audit a window against the version's reference.
+
+    \b
+    dynamask-mlflow audit run --model models:/icu-mortality@champion --data icu --window 2026-03
+    """
+    with _reported(as_json):
+        from dynamask_mlflow.audit import run_audit
+
+        config = _open(**options)
+        verdict = run_audit(
+            model,
+            data,
+            window,
+            split=split,
+            config=config,
+            store=store,
+            experiment=experiment,
+            reference_run_id=reference_run,
+            progress=None if as_json else _tell,
+        )
+        _show(verdict, as_json)
+    sys.exit(verdict.exit_code)
+
+
+@audit.command()
+@click.option("--model", required=True, help="models:/name@alias or models:/name/version.")
+@click.option("--window", default="all", show_default=True, help="The window that is taken for normal.")
+@click.option("--split", default=None, help="Only stays of this split, for instance test.")
+@click.option("--experiment", default="dynamask-audits", show_default=True)
+@shared_options
+def reference(
+    model: str,
+    window: str,
+    split: str | None,
+    experiment: str,
+    data: str,
+    store: str | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Build a version's reference and pin it to the version.
+
+    \b
+    dynamask-mlflow audit reference --model models:/icu-mortality@champion --data icu --window 2025 --split test
+    """
+    with _reported(as_json):
+        from dynamask_mlflow.audit import build_reference
+
+        config = _open(**options)
+        done = build_reference(model, data, window, split=split, config=config, store=store, experiment=experiment)
+    if as_json:
+        click.echo(json.dumps(done))
+        return
+    click.echo(f"Reference of {done['model']['name']} version {done['model']['version']}: {done['instances']} stays.")
+    click.echo(f"Run {done['run_id']}.")
+
+
+@audit.command()
+@click.option("--model", required=True, help="Name of the registered model.")
+@click.option("--version", default=None, help="Only this version.")
+@click.option("--experiment", default="dynamask-audits", show_default=True)
+@click.option("--tracking-uri", default=None, help="MLflow's; by default what MLflow is set to.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+def show(model: str, version: str | None, experiment: str, tracking_uri: str | None, as_json: bool) -> None:
+    """All audits of a model, oldest first."""
+    with _reported(as_json):
+        from dataclasses import asdict
+
+        from dynamask_mlflow.audit import AuditError, audit_history
+
+        _track(tracking_uri)
+        name = model.removeprefix("models:/").partition("@")[0].partition("/")[0]
+        entries = audit_history(experiment, name, version)
+        if not entries:
+            raise AuditError(f"Expected audits of {name!r} in the experiment {experiment!r}, but there are none.")
+    if as_json:
+        click.echo(json.dumps([asdict(entry) for entry in entries]))
+        return
+    click.echo(f"{'window':<24}{'version':>8}  {'verdict':<14}{'channels':>9}{'hours':>9}{'p':>9}{'stays':>7}")
+    for entry in entries:
+        shown = [entry.metrics.get(key) for key in ("moved_channels", "moved_hours")]
+        moved = "".join("        -" if value is None else f"{100 * value:>7.1f} %" for value in shown)
+        p = entry.metrics.get("p_value")
+        click.echo(
+            f"{entry.window:<24}{entry.version:>8}  {entry.verdict:<14}{moved}"
+            f"{'-' if p is None else format(p, '.4f'):>9}{entry.metrics.get('instances', 0):>7.0f}"
+        )
+
+
+@audit.command()
+@click.option("--model", required=True, help="The new version.")
+@click.option("--against", required=True, help="The old version.")
+@click.option("--window", required=True, help="The window of now.")
+@click.option("--before", required=True, help="The window that was normal.")
+@click.option("--split", default=None, help="Only stays of this split now.")
+@click.option("--split-before", default=None, help="Only stays of this split before.")
+@shared_options
+def compare(model: str, against: str, window: str, before: str, as_json: bool, **options: Any) -> None:
+    """Two versions x two windows: did the data or the model change where attention goes?"""
+    with _reported(as_json):
+        from dynamask_mlflow.audit import compare_audits
+
+        more = {name: options.pop(name) for name in ("data", "store", "split", "split_before")}
+        config = _open(**options)
+        verdict = compare_audits(model, against, window=window, before=before, config=config, **more)
+        _show(verdict, as_json)
+        if not as_json:
+            parts = {k.removeprefix("cause_"): v for k, v in verdict.metrics.items() if k.startswith("cause_")}
+            click.echo("Share of attention moved by " + ", ".join(f"{k}: {100 * v:.1f} %" for k, v in parts.items()))
+    sys.exit(verdict.exit_code)
+
+
+def _open(
+    tracking_uri: str | None, config_file: Path | None, settings: tuple[str, ...], threads: int | None
+) -> AuditConfig:
+    from dynamask_mlflow.audit import AuditConfig
+
+    _track(tracking_uri)
+    if threads is not None:
+        import torch
+
+        torch.set_num_threads(threads)
+    options: dict[str, Any] = {}
+    if config_file is not None:
+        import yaml
+
+        if not config_file.is_file():
+            raise ValueError(f"Expected settings in {config_file}, but there is no such file.")
+        options |= yaml.safe_load(config_file.read_text(encoding="utf-8")) or {}
+    for pair in settings:
+        name, mark, value = pair.partition("=")
+        if not mark:
+            raise ValueError(f"Expected KEY=VALUE, but got {pair!r}.")
+        try:
+            options[name] = json.loads(value)
+        except ValueError:
+            options[name] = value
+    return AuditConfig.from_mapping(options)
+
+
+def _track(uri: str | None) -> None:
+    os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
+    if uri is not None:
+        import mlflow
+
+        mlflow.set_tracking_uri(uri)
+
+
+def _tell(done: dict[str, Any]) -> None:
+    how = "was there" if done["skipped"] else f"{done['seconds']:.1f} s"
+    click.echo(f"  {done['instances']} stays, {done['failures']} failed ({how})", err=True)
+
+
+def _show(verdict: Verdict, as_json: bool) -> None:
+    if as_json:
+        click.echo(verdict.to_json())
+        return
+    click.secho(f"{verdict.state.upper()}  {verdict.model} version {verdict.version}, {verdict.window}",
+                fg=_COLOURS[verdict.state], bold=True)  # fmt: skip
+    for reason in verdict.reasons:
+        click.echo(f"  {reason}")
+
+
+@contextmanager
+def _reported(as_json: bool) -> Iterator[None]:
+    """Errors as one line, or as JSON, with exit code 3."""
+    try:
+        yield
+    except click.ClickException:
+        raise
+    except Exception as error:
+        message = (str(error).strip() or type(error).__name__).splitlines()[0]
+        if as_json:
+            click.echo(json.dumps({"state": "error", "error": message, "type": type(error).__name__}))
+        else:
+            click.secho(f"ERROR  {message}", fg="red", err=True)
+        sys.exit(3)
