@@ -35,8 +35,9 @@ class AuditConfig(ExplainConfig):
         tolerance: share of attention above which a move would matter: OK is proven if the upper bounds are
             below it.
         block: hours in a block of the energy distance.
-        version_channel, version_hours: a new version alarms if one channel's share, or the attention between
-            hours, moved so much on the same stays.
+        version_lost: a new version alarms if it gave up so much of an important channel's share on the same stays.
+        version_channel, version_hours: it also alarms if one channel's share, or the attention between hours, moved
+            so much; set them above what a few harmless retrains of your own move.
         canary_tolerance: share of attention that may move between two fits of the anchors.
         trust_alpha, trust_minimum: of the trust gate.
         input_level: false discovery rate of the input arm.
@@ -65,8 +66,9 @@ class AuditConfig(ExplainConfig):
     effect: float = 0.025
     tolerance: float = 0.06
     block: int = 6
-    version_channel: float = 0.05
-    version_hours: float = 0.05
+    version_lost: float = 0.8
+    version_channel: float = 0.15
+    version_hours: float = 0.15
     canary_tolerance: float = 0.005
     trust_alpha: float = 0.01
     trust_minimum: int = 20
@@ -122,9 +124,18 @@ class AuditConfig(ExplainConfig):
 
     @property
     def explainer_digest(self) -> str:
-        """Of the settings on which masks depend. Masks of different digests must not be compared."""
-        names = [f.name for f in fields(ExplainConfig)] + ["measured_only", "attention_area", "task"]
-        return digest({name: self.to_dict()[name] for name in names if name not in _CIRCUMSTANCES})
+        """Of the settings on which masks depend. Masks of different digests must not be compared.
+
+        Settings at the engine's default do not count: a release that adds one leaves the references valid, and if it
+        changes what a default means, the canary tells.
+        """
+        given = self.to_dict()
+        chosen = {
+            f.name: given[f.name]
+            for f in fields(ExplainConfig)
+            if f.name not in _CIRCUMSTANCES and getattr(self, f.name) != f.default
+        }
+        return digest(chosen | {name: given[name] for name in ("measured_only", "attention_area", "task", "seed")})
 
     @property
     def audit_digest(self) -> str:

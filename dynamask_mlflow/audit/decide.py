@@ -9,7 +9,7 @@ import numpy as np
 from dynamask_mlflow.audit import words
 from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.evidence import QUALITY_NAMES, Evidence, quality_kind
-from dynamask_mlflow.audit.statistics import DriftTest, e_cusum
+from dynamask_mlflow.audit.statistics import DriftTest, VersionShift, e_cusum
 from dynamask_mlflow.audit.verdict import State, Verdict, Violation
 
 
@@ -38,6 +38,12 @@ def decide(evidence: Evidence, config: AuditConfig, **about: Any) -> Verdict:
             "Attention did not move: at most "
             f"{words.percent(evidence.drift.channels.upper)} between channels and "
             f"{words.percent(evidence.drift.hours.upper)} in time (95 % bounds), {evidence.instances} stays."
+        )
+    canary = evidence.canary
+    if canary is not None and canary.clean and not canary.identical:
+        reasons.append(
+            "The stored anchors, fitted again, are not the same to the last bit: another machine, another library, or "
+            f"another model under the same name ({words.percent(max(canary.moved, canary.moved_hours))} moved)."
         )
     if evidence.inputs is not None:
         reasons.append(words.input_sentence(evidence.inputs, evidence.channel_names, config.input_level))
@@ -150,19 +156,47 @@ def _findings(evidence: Evidence, config: AuditConfig) -> list[Violation]:
                     high=shift.high,
                 )
             )
-    version = evidence.versions
-    if version is not None:
-        name = evidence.channel_names[version.channel]
-        verb = "gained" if version.channel_shift[version.channel] > 0 else "lost"
-        if version.largest >= config.version_channel:
-            text = f"The new version looks elsewhere on the same stays: {name} {verb} {words.percent(version.largest)}."
-            found.append(_version(name, text, version.largest, config.version_channel))
-        if version.hours >= config.version_hours:
-            text = (
-                f"The new version looks at other {config.time_unit}s of the same stays: {words.percent(version.hours)}."
-            )
-            found.append(_version("hours", text, version.hours, config.version_hours))
+    if evidence.versions is not None:
+        found += _version_findings(evidence.versions, evidence.channel_names, config)
     return found
+
+
+def version_alarms(shift: VersionShift, config: AuditConfig) -> list[str]:
+    """Which of the limits a new version is beyond: "lost", "channel", "hours"."""
+    limits = {
+        "lost": (shift.lost, config.version_lost),
+        "channel": (shift.largest, config.version_channel),
+        "hours": (shift.hours, config.version_hours),
+    }
+    return [name for name, (value, limit) in limits.items() if value >= limit]
+
+
+def _version_findings(shift: VersionShift, names: tuple[str, ...], config: AuditConfig) -> list[Violation]:
+    verb = "gained" if shift.channel_shift[shift.channel] > 0 else "lost"
+    sentences = {
+        "lost": (
+            names[shift.lost_channel],
+            f"The new version hardly looks at {names[shift.lost_channel]} any more: "
+            f"{words.percent(shift.lost)} of its share is gone on the same stays.",
+            shift.lost,
+            config.version_lost,
+        ),
+        "channel": (
+            names[shift.channel],
+            f"The new version looks elsewhere on the same stays: {names[shift.channel]} {verb} "
+            f"{words.percent(shift.largest)}.",
+            shift.largest,
+            config.version_channel,
+        ),
+        "hours": (
+            "hours",
+            f"The new version looks at other {config.time_unit}s of the same stays: "
+            f"{words.percent(shift.hours)} moved.",
+            shift.hours,
+            config.version_hours,
+        ),
+    }
+    return [_version(*sentences[name]) for name in version_alarms(shift, config)]
 
 
 def _unproven(evidence: Evidence, config: AuditConfig) -> list[Violation]:
@@ -226,7 +260,7 @@ def metrics_of(evidence: Evidence, config: AuditConfig) -> dict[str, float]:
         found |= {"canary_moved": evidence.canary.moved, "canary_identical": float(evidence.canary.identical)}
     if evidence.versions is not None:
         found |= {"version_channels": evidence.versions.channels, "version_hours": evidence.versions.hours}
-        found["version_largest"] = evidence.versions.largest
+        found |= {"version_largest": evidence.versions.largest, "version_lost": evidence.versions.lost}
     if evidence.causes is not None:
         found |= {f"cause_{name}": size for name, size in evidence.causes.sizes().items()}
     return {name: float(value) for name, value in found.items() if np.isfinite(value)}

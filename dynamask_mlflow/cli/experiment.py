@@ -96,6 +96,35 @@ def motif(family: Any, length: int, shape: Any, strength: float, **options: Any)
     _run(motif_experiment(setting, family), **options)
 
 
+@experiment.command("drift")
+@click.option(
+    "--source", "sources", multiple=True, type=click.Choice(["physionet", "hospital"]), help="[default: both]"
+)
+@click.option("--replicates", type=click.IntRange(min=10), default=200, show_default=True, help="Windows a row.")
+@click.option("--quick", is_flag=True, help="Few stays and windows: a smoke test.")
+@click.option("--update", type=click.Path(exists=True), help="Write the table into this Markdown file.")
+@click.option("--json", "as_json_", is_flag=True, help="Print JSON instead of a table.")
+def drift(sources: tuple[str, ...], replicates: int, quick: bool, update: str | None, as_json_: bool) -> None:
+    """How often audits are right, with nothing changed and with known changes."""
+    import json
+    from dataclasses import asdict
+
+    from dynamask_mlflow.experiments.drift import as_table, run_drift, update_document
+    from dynamask_mlflow.experiments.drift_data import SOURCES
+    from dynamask_mlflow.experiments.table import as_text
+
+    try:
+        rows, notes = run_drift(sources or SOURCES, quick, replicates, lambda line: click.echo(line, err=True))
+    except ValueError as error:
+        raise click.ClickException(str(error)) from error
+    if update:
+        update_document(update, rows, notes)
+    if as_json_:
+        click.echo(json.dumps({"rows": [asdict(row) for row in rows], "notes": notes}, indent=2))
+    else:
+        click.echo("\n".join([as_text(as_table(rows)), *notes]))
+
+
 def _run(
     chosen: Experiment,
     *,
