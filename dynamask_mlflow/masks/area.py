@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-DEFAULT_AREAS = (0.001, 0.003, 0.01, 0.03, 0.06, 0.1, 0.2, 0.4, 0.7)
+DEFAULT_AREAS = (0.002, 0.01, 0.03, 0.1, 0.2, 0.4, 0.7)
 
 Curve = Callable[[Tensor], Tensor]
 """Takes areas (B, A), returns the distance at each (B, A)."""

@@ -38,6 +38,7 @@ class ExplainConfig:
         deletion: highlight what changes the prediction most when removed (the appendix's variant).
         loss: "auto", "squared", "cross_entropy", "log_loss", "logit" or "margin".
         time_weight: weight lambda_c of the jumps of the mask over time; None lets the method choose.
+        fast: fewer steps and levels: about half the cost, for a first look.
         steps: optimisation steps; None is the method's default.
         learning_rate: step size; None is the method's default.
         momentum: alpha of Algorithm 1, for method="paper"; so are the next three.
@@ -59,6 +60,7 @@ class ExplainConfig:
     deletion: bool = False
     loss: str = "auto"
     time_weight: float | None = None
+    fast: bool = False
     steps: int | None = None
     learning_rate: float | None = None
     momentum: float = 1.0

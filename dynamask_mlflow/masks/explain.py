@@ -161,10 +161,7 @@ class _Progress:
         if shown:
             from tqdm import tqdm
 
-            from dynamask_mlflow.masks import nested, paper
-
-            default = {"nested": nested.STEPS, "paper": paper.STEPS}.get(self._settings.method)
-            steps = self._settings.steps or default
+            steps = self._settings.steps
             total = None if steps is None else steps * self._batches
             self._bar = tqdm(total=total, desc="fitting masks", unit="step", leave=False)
             self.tick = self._bar.update

@@ -11,7 +11,7 @@ from dynamask_mlflow.masks.black_box import BlackBox
 from dynamask_mlflow.masks.objective import Discrepancy, class_margin
 from dynamask_mlflow.masks.operators import Batch, Operator, Perturbation
 
-_FRESH_DRAWS = 2
+_FRESH_DRAWS = 1
 _FRESH_STEP = 4001
 
 

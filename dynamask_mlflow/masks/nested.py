@@ -1,9 +1,9 @@
 """Nested masks: one score a cell, fitted once, holds the mask of every area.
 
 The fit starts from gradients averaged between the empty and the full mask, then descends on the scores: each step
-draws an area and an operator, plays the game with the mask of that area, and follows the gradient through it. Twice,
-before and after the descent, the scores are compared with themselves smoothed over time, and each instance keeps the
-width that tells its story with the least error, the fewest cells and the fewest runs of cells.
+draws an area and an operator, plays the game with the mask of that area, and follows the gradient through it.
+The scores are compared with themselves smoothed over time, and each instance keeps the width that tells its story
+with the least error, the fewest cells and the fewest runs of cells.
 """
 
 from __future__ import annotations
@@ -27,16 +27,18 @@ from dynamask_mlflow.masks.start import path_gradients, starting_scores, without
 
 OPERATORS = ("noise", "time_mean", "moving_average:3", "zero", "random_fade", "blur:1")
 DELETION_OPERATORS = ("time_mean",)
-STEPS = 120
-FAST_STEPS = 24
+LEVELS = 3
+STEPS = {"one_answer": 50, "other": 120}
+FAST_STEPS = {"one_answer": 12, "other": 40}
 
 # Operators that remove a cell for good compare scores; gentle ones have their say when the area is settled.
 _JUDGES = ("time_mean", "noise")
 _JURY = ("noise", "time_mean", "moving_average:3", "zero", "random_fade")
 _WIDTHS = (0.0, 1.0, 2.5, 6.0)
 _NEARBY = (0.6, 1.0, 1.6)
+_NEARBY_ONE = (0.75, 1.33)
 _AROUND = (0.2, 0.45, 1.0, 1.6, 2.5)
-_PRICE = 1.08
+_PRICE = 1.03
 _FINAL = (0.5, 0.71, 1.0, 1.41, 2.0)
 _HOT, _COLD = 1.0, 0.05
 _GOLDEN = 0.6180339887498949
@@ -46,23 +48,33 @@ _BETAS = (0.9, 0.999)
 
 @dataclass(frozen=True)
 class _Plan:
-    """What `auto` means for this batch."""
+    """What `auto` means for this batch.
 
+    One answer a sequence is ranked well by its gradients, and a long descent would overfit its one number: few small
+    steps, and a run of cells counts more. Deletion wants every area in the right order.
+    """
+
+    levels: int
     steps: int
     learning_rate: float
     time_weight: float
     widths: tuple[float, ...]
+    run_price: float
+    one_answer: bool
     wide: bool
 
     @classmethod
     def of(cls, config: ExplainConfig, game: Game) -> _Plan:
-        # Gradients rank the cells of one answer a sequence well, and a long descent would overfit its one number.
-        rate = 0.03 if game.by_margin and not config.deletion else 0.1
+        one_answer = game.by_margin and not config.deletion
+        steps = FAST_STEPS if config.fast else STEPS
         return cls(
-            steps=config.steps or STEPS,
-            learning_rate=config.learning_rate or rate,
+            levels=1 if config.fast else LEVELS,
+            steps=config.steps or steps["one_answer" if game.by_margin else "other"],
+            learning_rate=config.learning_rate or (0.03 if one_answer else 0.1),
             time_weight=config.time_weight or 0.0,
             widths=(0.0,) if config.deletion else _WIDTHS,
+            run_price=3.0 if one_answer else 1.0,
+            one_answer=one_answer,
             wide=config.deletion,
         )
 
@@ -87,26 +99,33 @@ class _Fit:
             x.new_full((len(x),), float(cells)) if self.exists is None else self.exists.flatten(1).sum(1).to(x.dtype)
         ).clamp(min=1)
         self.judges = _among(game.operators, _JUDGES)
-        self.jury = _among(game.operators, _JURY)
+        self.jury = self.judges if plan.one_answer else _among(game.operators, _JURY)
         self.idle = torch.zeros_like(x, dtype=torch.bool)
 
     def run(self) -> tuple[Tensor, Tensor, Tensor]:
         """The fitted scores, about which area, and how much of the mask the second half of the fit left in place."""
-        worth, influence = path_gradients(self.game)
+        worth, influence = path_gradients(self.game, self.plan.levels)
         self.idle = without_influence(influence)
         starts = [
             self._settle(starting_scores(smooth_in_time(worth, width, self.exists))) for width in self.plan.widths
         ]
         low = max(1e-3, 1 / (worth.shape[1] * worth.shape[2]))
-        area, _ = self._area(starts[len(starts) // 2], worth.new_tensor(log_grid(low, 0.7, 8)).expand(len(worth), -1))
-        scores, area = self._least_cost(starts, area)
+        area, _ = self._area(
+            starts[len(starts) // 2],
+            worth.new_tensor(log_grid(low, 0.7, 6 if self.plan.one_answer else 8)).expand(len(worth), -1),
+        )
+        if self.plan.one_answer:
+            scores = starts[1]
+        else:
+            scores, area = self._least_cost(starts, area)
         half = self.plan.steps // 2
         state = _Adam(scores, self.plan.learning_rate, self.plan.steps)
         midway = scores
         for step in range(self.plan.steps):
             if step == half:
                 midway = state.scores
-                area, _ = self._area(midway, area[:, None] * area.new_tensor(_AROUND))
+                if not (self.plan.one_answer or self.plan.wide):
+                    area, _ = self._area(midway, area[:, None] * area.new_tensor(_AROUND))
             state.descend(self._gradient(state, step, self._drawn(area, step, first=step < half)))
             self.tick()
         before, after = (mask_at(z, area, _COLD, self.exists).flatten(1) for z in (midway, state.scores))
@@ -156,13 +175,13 @@ class _Fit:
         """Of several scores the one of least r(a) + a + runs / n near an area, for each instance, and its area."""
         if len(candidates) == 1:
             return candidates[0], area
-        nearby = (area[:, None] * area.new_tensor(_NEARBY)).clamp(max=0.95)
+        nearby = (area[:, None] * area.new_tensor(_NEARBY_ONE if self.plan.one_answer else _NEARBY)).clamp(max=0.95)
         costs, areas = [], []
         for scores in candidates:
             found, cost = thrifty_area(nearby, self.distances(scores, nearby))
             mask = mask_at(scores, torch.maximum(found, 1 / self.number), _COLD, self.exists)
             runs = time_regulariser(mask, self.exists)[0] / 2
-            costs.append(cost + runs / self.number)
+            costs.append(cost + self.plan.run_price * runs / self.number)
             areas.append(found)
         chosen = torch.stack(costs).argmin(0)
         rows = torch.arange(len(chosen), device=chosen.device)
@@ -211,7 +230,13 @@ def _conclude(fit: _Fit, scores: Tensor, area: Tensor, stability: Tensor, config
     else:
         nearby = (area[:, None] * area.new_tensor(_FINAL)).clamp(max=0.95)
         distances_nearby = fit.distances(scores, nearby, fit.jury)
-        area, _ = thrifty_area(nearby, distances_nearby, _PRICE, lambda a: fit.distances(scores, a, fit.jury), zooms=2)
+        area, _ = thrifty_area(
+            nearby,
+            distances_nearby,
+            _PRICE,
+            lambda a: fit.distances(scores, a, fit.jury),
+            zooms=1 if fit.plan.one_answer else 2,
+        )
     constant = fit.game.empty.amax(0) <= 1e-9 * fit.game.discrepancy.reference.flatten(1).square().sum(1) + 1e-12
     dead = fit.idle.flatten(1).all(1)
     nothing = dead | (constant & ~torch.tensor(fit.game.by_margin, device=dead.device))

@@ -7,11 +7,10 @@ from torch import Tensor
 
 from dynamask_mlflow.masks.game import Game
 
-LEVELS = 3
 _PATH_STEP = 5001
 
 
-def path_gradients(game: Game, levels: int = LEVELS) -> tuple[Tensor, Tensor]:
+def path_gradients(game: Game, levels: int) -> tuple[Tensor, Tensor]:
     """The mean over operators and levels alpha of the worth of each cell at M = alpha, and of its absolute value.
 
     For one linear fade and many levels the first is Integrated Gradients with that fade's baseline.
