@@ -27,7 +27,7 @@ lint: $(STAMP)  ## ruff and mypy
 	$(BIN)/mypy
 
 bench: $(STAMP)  ## measure speed ratios (see docs/benchmarks.md)
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks --page docs/benchmarks.md
 
 demo: $(STAMP)  ## the main job end to end: synthesize, train, register, evaluate, audit
 	$(BIN)/dynamask-mlflow demo

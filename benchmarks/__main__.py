@@ -1,5 +1,6 @@
-"""Run every benchmark on one thread, print a table, write JSON: `python -m benchmarks [names] [--output
-FILE]`.
+"""Run every benchmark on one thread, print a table, write JSON: `python -m benchmarks [names] [--output FILE]`.
+
+`--page FILE` also writes the tables as Markdown, each below the first paragraph of its module.
 
 A benchmark is a module of this package with a function `run() -> dict`: row -> column -> value, or column ->
 value where there is one row.
@@ -45,6 +46,26 @@ def _format(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
+def as_markdown(rows: Rows) -> str:
+    columns = list(dict.fromkeys(column for row in rows.values() for column in row))
+    lines = ["| | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
+    lines += [
+        f"| {name} | " + " | ".join(_format(row.get(c, "")) for c in columns) + " |" for name, row in rows.items()
+    ]
+    return "\n".join(lines)
+
+
+def page(results: Mapping[str, Any]) -> str:
+    """All results as one Markdown page."""
+    about = ", ".join(f"{key} {value}" for key, value in results["machine"].items())
+    parts = ["# Benchmarks", f"Made by `make bench`; not to be edited by hand. Machine: {about}."]
+    for name, result in results.items():
+        if name != "machine":
+            text = (importlib.import_module(f"benchmarks.{name}").__doc__ or "").strip()
+            parts += [f"## {name}", text, as_markdown(as_rows(result))]
+    return "\n\n".join(parts) + "\n"
+
+
 def machine() -> dict[str, str]:
     return {
         "processor": platform.processor() or platform.machine(),
@@ -59,6 +80,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Speed, measured on one thread.")
     parser.add_argument("names", nargs="*", help="benchmarks to run; default: all")
     parser.add_argument("--output", type=Path, default=Path("build/benchmarks.json"))
+    parser.add_argument("--page", type=Path, help="write a Markdown page, too")
     arguments = parser.parse_args()
     known = names()
     chosen = arguments.names or known
@@ -72,6 +94,8 @@ def main() -> None:
         print(f"\n{name}\n{as_text(as_rows(results[name]))}", flush=True)
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     arguments.output.write_text(json.dumps(results, indent=2, ensure_ascii=False) + "\n")
+    if arguments.page is not None:
+        arguments.page.write_text(page(results))
     print(f"\nwritten to {arguments.output}")
 
 
