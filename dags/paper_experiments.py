@@ -1,0 +1,64 @@
+"""The experiments of the paper, by hand: one mapped task for each experiment, logged to MLflow, resumed on a rerun."""
+
+from datetime import timedelta
+from typing import Any
+
+from airflow.sdk import DAG, Param, get_current_context, task
+
+from dynamask_mlflow.orchestration.hook import MlflowHook
+
+EXPERIMENTS = ["rare-feature", "rare-time", "state", "motif"]
+DOC = """\
+### The paper's experiments
+
+Each chosen experiment is one mapped task that calls `dynamask-mlflow experiment ... --log`. What is logged already,
+by seed and method, is not computed again: a retry goes on where it was.
+"""
+
+with DAG(
+    "paper_experiments",
+    schedule=None,
+    catchup=False,
+    tags=["dynamask", "experiments"],
+    doc_md=DOC,
+    params={
+        "experiments": Param(
+            EXPERIMENTS, type="array", items={"type": "string", "enum": EXPERIMENTS}, examples=EXPERIMENTS,
+            minItems=1, section="What to run", description="Which experiments.",
+        ),
+        "seeds": Param(
+            None, type=["null", "string"], pattern=r"^\d+(,\d*)*$", section="What to run",
+            description="How many seeds, or which: 5, or 0,3,4. Empty: as many as the paper.",
+        ),
+        "methods": Param(
+            None, type=["null", "string"], pattern=r"^[\w,. -]+$", section="What to run",
+            description="Names, separated by commas. Empty: nested.",
+        ),
+        "quick": Param(
+            False, type="boolean", section="What to run", description="Few seeds, small models: a smoke test."
+        ),
+    },
+) as dag:  # fmt: skip
+
+    @task
+    def choose() -> list[str]:
+        return list(get_current_context()["params"]["experiments"])
+
+    @task(
+        retries=2,
+        retry_delay=timedelta(minutes=1),
+        execution_timeout=timedelta(hours=24),
+        map_index_template="{{ task.op_kwargs['name'] }}",
+    )
+    def run(name: str) -> None:
+        from dynamask_mlflow.cli import main
+
+        MlflowHook().apply()
+        params: dict[str, Any] = dict(get_current_context()["params"])
+        arguments = ["experiment", name, "--log"]
+        for option in ("seeds", "methods"):
+            if params[option]:
+                arguments += [f"--{option}", params[option]]
+        main([*arguments, *(["--quick"] if params["quick"] else [])], standalone_mode=False)
+
+    run.expand(name=choose())

@@ -1,0 +1,49 @@
+"""Audits on Airflow 3: factories of DAGs and task groups, a connection, a notifier, a link. Public names load on use.
+
+Nothing here imports torch or MLflow before a task runs: DAG files are parsed often, and Airflow forks.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dynamask_mlflow.orchestration.dag import build_audit_dag
+    from dynamask_mlflow.orchestration.group import audit_task_group
+    from dynamask_mlflow.orchestration.hook import MlflowHook
+    from dynamask_mlflow.orchestration.link import MlflowRunLink
+    from dynamask_mlflow.orchestration.notifier import MlflowTagNotifier
+    from dynamask_mlflow.orchestration.options import Execution
+    from dynamask_mlflow.orchestration.reference_dag import build_reference_dag
+    from dynamask_mlflow.orchestration.windows import resolve_window
+
+_HOMES = {
+    "Execution": "options",
+    "MlflowHook": "hook",
+    "MlflowRunLink": "link",
+    "MlflowTagNotifier": "notifier",
+    "audit_task_group": "group",
+    "build_audit_dag": "dag",
+    "build_reference_dag": "reference_dag",
+    "resolve_window": "windows",
+}
+
+__all__ = [
+    "Execution",
+    "MlflowHook",
+    "MlflowRunLink",
+    "MlflowTagNotifier",
+    "audit_task_group",
+    "build_audit_dag",
+    "build_reference_dag",
+    "resolve_window",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(f"dynamask_mlflow.orchestration.{_HOMES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

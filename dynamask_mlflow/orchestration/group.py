@@ -1,0 +1,145 @@
+"""An audit as a task group, for a place in anybody's DAG: prepare, plan, fit_shard[], report, alert, close."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+from zoneinfo import ZoneInfo
+
+from airflow.sdk import Asset, BaseNotifier, TaskGroup, TriggerRule, task
+
+from dynamask_mlflow.audit.config import AuditConfig
+from dynamask_mlflow.orchestration import tasks
+from dynamask_mlflow.orchestration.hook import DEFAULT
+from dynamask_mlflow.orchestration.link import MlflowRunLink
+from dynamask_mlflow.orchestration.notifier import MlflowTagNotifier
+from dynamask_mlflow.orchestration.options import Execution
+from dynamask_mlflow.orchestration.params import model_name
+from dynamask_mlflow.orchestration.windows import Period
+
+EXPERIMENT = "dynamask-audits"
+STATES = ("ok", "drift", "inconclusive")
+EMPTY = ("fail", "skip")
+
+
+def audit_asset(model: str) -> Asset:
+    """The asset that an audit of a model emits; its event says version, window, state and run."""
+    return Asset(f"explanation_audit/{quote(model, safe='-_.')}")
+
+
+def audit_task_group(
+    model: str,
+    data: str,
+    *,
+    group_id: str = "explanation_audit",
+    window: str | None = None,
+    split: str | None = None,
+    config: AuditConfig | Mapping[str, Any] | None = None,
+    reference_run_id: str | None = None,
+    store: str | None = None,
+    experiment: str = EXPERIMENT,
+    mlflow_conn_id: str = DEFAULT,
+    execution: Execution | None = None,
+    notifiers: Sequence[BaseNotifier] = (),
+    alert_on: Sequence[str] = ("drift", "inconclusive"),
+    fail_on: Sequence[str] = (),
+    empty: str = "fail",
+    period: Period = "month",
+    timezone: str = "UTC",
+    use_params: bool = False,
+    flat: bool = False,
+) -> TaskGroup:
+    """The tasks of an audit. Text may be a Jinja template.
+
+    Args:
+        model: models:/name@alias or models:/name/version. data: folder of a built dataset.
+        window: None: the asset event's, the data interval's, or the last full period.
+        split, reference_run_id, store, experiment: as of `dynamask-mlflow audit run`.
+        config: settings of the audit.
+        notifiers: any Airflow notifiers; templates in them find the verdict as `audit`. A tag on the version and a
+            line in the log come first in any case.
+        alert_on: states that are told. fail_on: states that fail the run.
+        empty: "fail" or "skip" when the window has no stays. A skipped run is green in Airflow.
+        period, timezone: of the last full period, and of the days of a data interval.
+        use_params: take what the DAG's params say instead, by the names of `audit_params`.
+        flat: leave the group's name out of the tasks' names.
+    """
+    settings = config if isinstance(config, AuditConfig) else AuditConfig.from_mapping(config or {})
+    run, zone = execution or Execution(), ZoneInfo(timezone)
+    for name, chosen in (("alert_on", alert_on), ("fail_on", fail_on)):
+        if not set(chosen) <= set(STATES):
+            raise ValueError(f"Expected {name} to hold only {STATES}, but got {tuple(chosen)}.")
+    if empty not in EMPTY:
+        raise ValueError(f"Expected empty to be one of {EMPTY}, but got {empty!r}.")
+    source = {
+        "model": model,
+        "data": data,
+        "window": window,
+        "split": split,
+        "reference_run_id": reference_run_id,
+        "store": store,
+        "experiment": experiment,
+    }
+    everyone = (MlflowTagNotifier(mlflow_conn_id), *notifiers)
+
+    def prepare(source: dict[str, Any], config: dict[str, Any]) -> dict[str, Any]:
+        return tasks.prepare_audit(
+            source, config, conn_id=mlflow_conn_id, use_params=use_params, empty=empty, period=period, timezone=zone
+        )
+
+    def alert(verdict: dict[str, Any]) -> str:
+        return tasks.alert(
+            verdict, notifiers=everyone, conn_id=mlflow_conn_id, alert_on=tuple(alert_on), fail_on=tuple(fail_on)
+        )
+
+    with TaskGroup(group_id, prefix_group_id=not flat, tooltip="Did the model's explanations drift?") as group:
+        opened = task(task_id="prepare", **run.step_arguments())(prepare)(source, settings.to_dict())
+        outlets = [] if "{" in model else [audit_asset(model_name(model))]
+        verdict = fit_and_report(opened, run, mlflow_conn_id, outlets)
+        told = task(task_id="alert", **run.step_arguments())(alert)(verdict)
+        _link(told)
+        close_after(opened, [verdict, told], run, mlflow_conn_id)
+    return group
+
+
+def fit_and_report(opened: Any, run: Execution, conn_id: str, outlets: Sequence[Asset]) -> Any:
+    """plan, fit_shard[] and report, behind a `prepare` that is there."""
+
+    def plan(request: dict[str, Any]) -> list[dict[str, str]]:
+        return tasks.plan(request, conn_id=conn_id, shards=run.shards)
+
+    def fit_shard(shard: dict[str, str]) -> dict[str, Any]:
+        return tasks.fit_shard(shard, conn_id=conn_id, threads=run.threads)
+
+    def report(shards: list[dict[str, str]] | None) -> Any:
+        return tasks.report(shards, opened_by=opened.operator.task_id, conn_id=conn_id)
+
+    step = run.step_arguments()
+    shards: Any = task(task_id="plan", **step)(plan)(opened)
+    label = "{{ label | default(task.op_kwargs['shard']['label']) }}"
+    fitted = task(task_id="fit_shard", map_index_template=label, **run.fit_arguments())(fit_shard).expand(shard=shards)
+    # Without shards the mapped task is skipped, and the report must still say why. Airflow forbids this rule right
+    # behind a setup task, so the request is pulled, not passed.
+    last = task(task_id="report", trigger_rule=TriggerRule.NONE_FAILED, outlets=list(outlets), **step)(report)
+    found = last(shards)
+    fitted >> found
+    for each in (opened, found):
+        _link(each)
+    return found
+
+
+def close_after(opened: Any, before: Sequence[Any], run: Execution, conn_id: str) -> None:
+    """`prepare` opens the run and `close_run` closes it, whatever happens between; a run's state is not up to it."""
+
+    def close_run(request: dict[str, Any] | None) -> None:
+        tasks.close_run(request, conn_id=conn_id)
+
+    closed = task(task_id="close_run", **run.step_arguments())(close_run)(opened)
+    for each in before:
+        each >> closed
+    closed.as_teardown(setups=opened)
+
+
+def _link(arg: Any) -> None:
+    arg.operator.operator_extra_links = (MlflowRunLink(),)

@@ -1,0 +1,70 @@
+"""A whole DAG that gives every new version, or a moved alias, its reference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from airflow.sdk import DAG, Asset, task
+
+from dynamask_mlflow.audit.config import AuditConfig
+from dynamask_mlflow.orchestration import tasks
+from dynamask_mlflow.orchestration.dag import schedule_of
+from dynamask_mlflow.orchestration.group import EXPERIMENT, close_after, fit_and_report
+from dynamask_mlflow.orchestration.hook import DEFAULT
+from dynamask_mlflow.orchestration.options import Execution
+from dynamask_mlflow.orchestration.params import model_name, reference_params
+from dynamask_mlflow.orchestration.words import REFERENCE_DOC
+
+
+def build_reference_dag(
+    model: str,
+    data: str,
+    *,
+    dag_id: str = "explanation_reference",
+    window: str = "all",
+    split: str | None = "test",
+    cron: str | None = "@hourly",
+    timezone: str = "UTC",
+    assets: Sequence[Asset] = (),
+    start_date: datetime | None = None,
+    config: AuditConfig | Mapping[str, Any] | None = None,
+    store: str | None = None,
+    experiment: str = EXPERIMENT,
+    mlflow_conn_id: str = DEFAULT,
+    execution: Execution | None = None,
+    **dag_options: Any,
+) -> DAG:
+    """The DAG `explanation_reference` of a model: looks what the alias points at, and builds what is missing.
+
+    Args:
+        window, split: the stays that are taken for normal.
+        cron: how often to look. assets: of whoever registers versions, to look at once.
+
+    The other arguments are those of `build_audit_dag`; the settings must be those of the audits.
+    """
+    settings = config if isinstance(config, AuditConfig) else AuditConfig.from_mapping(config or {})
+    source = {
+        "model": model, "data": data, "window": window, "split": split, "store": store, "experiment": experiment,
+    }  # fmt: skip
+    run = execution or Execution()
+    options: dict[str, Any] = {
+        "schedule": schedule_of(cron, timezone, assets),
+        "start_date": start_date or datetime(2020, 1, 1, tzinfo=ZoneInfo(timezone)),
+        "catchup": False,
+        "max_active_runs": 1,
+        "tags": ["dynamask", "explanations", model_name(model)],
+        "params": reference_params(source, settings),
+        "doc_md": REFERENCE_DOC.format(model=model, window=window),
+    }
+
+    def prepare(source: dict[str, Any], config: dict[str, Any]) -> dict[str, Any]:
+        return tasks.prepare_reference(source, config, conn_id=mlflow_conn_id, use_params=True)
+
+    with DAG(dag_id, **{**options, **dag_options}) as dag:
+        opened = task(task_id="prepare", **run.step_arguments())(prepare)(source, settings.to_dict())
+        done = fit_and_report(opened, run, mlflow_conn_id, ())
+        close_after(opened, [done], run, mlflow_conn_id)
+    return dag

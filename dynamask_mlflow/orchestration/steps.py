@@ -1,0 +1,108 @@
+"""The one place where Airflow code calls `audit`. Everything in and out is small and JSON-able."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+MAX_SHARDS = 1000  # Airflow maps at most 1024 by default
+
+
+def open_audit(source: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+    """Open or resume the audit of a window; raises `NoDataError` if it is empty."""
+    from dynamask_mlflow.audit import AuditConfig, prepare_audit
+
+    return prepare_audit(
+        source["model"],
+        source["data"],
+        source["window"],
+        split=source.get("split") or None,
+        config=AuditConfig.from_mapping(config),
+        store=source.get("store") or None,
+        experiment=source["experiment"],
+        reference_run_id=source.get("reference_run_id") or None,
+    )
+
+
+def open_reference(source: Mapping[str, Any], config: Mapping[str, Any], rebuild: bool) -> dict[str, Any] | None:
+    """Open or resume the reference of a version; None if it has one that was explained with the same settings."""
+    from dynamask_mlflow.audit import AuditConfig, prepare_reference
+    from dynamask_mlflow.audit.models import resolve_model
+    from dynamask_mlflow.audit.reference import pinned_reference, reference_record
+
+    wanted = AuditConfig.from_mapping(config)
+    ref = resolve_model(source["model"])
+    pinned = pinned_reference(ref)
+    if pinned and not rebuild and reference_record(pinned)["explainer_digest"] == wanted.explainer_digest:
+        return None
+    return prepare_reference(
+        ref.uri,
+        source["data"],
+        source["window"],
+        split=source.get("split") or None,
+        config=wanted,
+        store=source.get("store") or None,
+        experiment=source["experiment"],
+    )
+
+
+def plan(request: dict[str, Any], shards: int | None) -> list[dict[str, str]]:
+    """The shards, each with a label that people can read."""
+    from dynamask_mlflow.audit import plan_audit, plan_reference
+
+    make = plan_audit if request["kind"] == "audit" else plan_reference
+    uris = make(request, shards)
+    if len(uris) > MAX_SHARDS:
+        uris = make(request, MAX_SHARDS // 2 - 10)  # a new version has two sets of shards, and a few single ones
+    return _labelled(uris)
+
+
+def fit(uri: str, threads: int | None) -> dict[str, Any]:
+    """Fit one shard. Threads are set before torch does anything, since the process may be a fork."""
+    import torch
+
+    from dynamask_mlflow.audit import fit_shard
+
+    if threads is not None:
+        torch.set_num_threads(threads)
+    return fit_shard(uri)
+
+
+def report(request: dict[str, Any], uris: Sequence[str]) -> dict[str, Any]:
+    """Compare, decide, log. For a reference: join, log, pin."""
+    from dynamask_mlflow.audit import finish_reference, report_audit
+
+    finish = report_audit if request["kind"] == "audit" else finish_reference
+    return {**finish(request, uris), "experiment": request["experiment"]}
+
+
+def close(run_id: str) -> bool:
+    """Close a run that was left open, as failed. Returns whether it was."""
+    from mlflow import MlflowClient
+
+    from dynamask_mlflow.audit import close_run
+
+    if MlflowClient().get_run(run_id).info.status == "FINISHED":
+        return False
+    close_run(run_id, failed=True)
+    return True
+
+
+def run_path(run_id: str) -> str:
+    """Where MLflow's UI shows a run, below its root."""
+    from mlflow import MlflowClient
+
+    return f"#/experiments/{MlflowClient().get_run(run_id).info.experiment_id}/runs/{run_id}"
+
+
+def _labelled(uris: Sequence[str]) -> list[dict[str, str]]:
+    roles = [Path(uri).stem.partition("-")[2].replace("_", " ") or "shard" for uri in uris]
+    total, seen = Counter(roles), Counter[str]()
+    labelled = []
+    for uri, role in zip(uris, roles, strict=True):
+        seen[role] += 1
+        number = f" {seen[role]} of {total[role]}" if total[role] > 1 else ""
+        labelled.append({"uri": uri, "label": f"{role}{number}"})
+    return labelled

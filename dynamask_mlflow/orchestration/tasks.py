@@ -1,0 +1,170 @@
+"""What each task does in Airflow's terms: skip, fail, retry, label, link. The work itself is in `steps`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from datetime import tzinfo
+from typing import Any
+
+from airflow.sdk import BaseNotifier, get_current_context
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+from dynamask_mlflow.orchestration import steps
+from dynamask_mlflow.orchestration.hook import MlflowHook
+from dynamask_mlflow.orchestration.link import URL_KEY
+from dynamask_mlflow.orchestration.params import merge_config, merge_source
+from dynamask_mlflow.orchestration.windows import Period, resolve_window
+
+log = logging.getLogger(__name__)
+
+
+def prepare_audit(
+    source: Mapping[str, Any],
+    config: Mapping[str, Any],
+    *,
+    conn_id: str,
+    use_params: bool,
+    empty: str,
+    period: Period,
+    timezone: tzinfo,
+) -> dict[str, Any]:
+    """Find the window, pin the version, open or resume the run."""
+    from dynamask_mlflow.audit.errors import NoDataError
+
+    context: Any = get_current_context()
+    if use_params:
+        source, config = merge_source(source, context["params"]), merge_config(config, context["params"])
+    window = window_of_run(context, source.get("window"), period, timezone)
+    browser = MlflowHook(conn_id).apply()
+    try:
+        request = steps.open_audit({**source, "window": window}, config)
+    except NoDataError as error:
+        if empty == "skip":
+            raise AirflowSkipException(str(error)) from error
+        raise
+    log.info("Window %s: %d stays, MLflow run %s.", window, len(request["rows"]), request["run_id"])
+    for reason in request["blockers"].values():
+        log.warning("%s Nothing is fitted.", reason)
+    _leave_link(context, browser, request["run_id"])
+    return request
+
+
+def prepare_reference(
+    source: Mapping[str, Any], config: Mapping[str, Any], *, conn_id: str, use_params: bool
+) -> dict[str, Any]:
+    """Pin the version and open its reference's run; skipped if it has a reference."""
+    context: Any = get_current_context()
+    rebuild = False
+    if use_params:
+        source, config = merge_source(source, context["params"]), merge_config(config, context["params"])
+        rebuild = bool(context["params"].get("rebuild"))
+    browser = MlflowHook(conn_id).apply()
+    request = steps.open_reference({**source, "window": source.get("window") or "all"}, config, rebuild)
+    if request is None:
+        raise AirflowSkipException(f"{source['model']} has a reference with these settings.")
+    _leave_link(context, browser, request["run_id"])
+    return request
+
+
+def plan(request: dict[str, Any], *, conn_id: str, shards: int | None) -> list[dict[str, str]]:
+    MlflowHook(conn_id).apply()
+    return steps.plan(request, shards)
+
+
+def fit_shard(shard: Mapping[str, str], *, conn_id: str, threads: int | None) -> dict[str, Any]:
+    MlflowHook(conn_id).apply()
+    done = steps.fit(shard["uri"], threads)
+    how = "was there" if done["skipped"] else f"{done['seconds']:.1f} s"
+    log.info("%s: %d stays, %d failed (%s).", shard["label"], done["instances"], done["failures"], how)
+    context: Any = get_current_context()
+    context["label"] = f"{shard['label']}: {done['instances']} stays, {how}"
+    return done
+
+
+def report(shards: Sequence[Mapping[str, str]] | None, *, opened_by: str, conn_id: str) -> dict[str, Any]:
+    """Runs although no shard was planned, to say why; not if there is nothing to audit."""
+    context: Any = get_current_context()
+    request = context["ti"].xcom_pull(task_ids=opened_by)
+    if request is None:
+        raise AirflowSkipException("There is nothing to audit.")
+    browser = MlflowHook(conn_id).apply()
+    found = steps.report(request, [shard["uri"] for shard in shards or ()])
+    _leave_link(context, browser, request["run_id"])
+    for reason in found.get("reasons", ()):
+        log.info("%s: %s", found["state"], reason)
+    for asset in context["task"].outlets:
+        keys = ("model", "version", "window", "state", "run_id", "instances")
+        context["outlet_events"][asset].extra = {key: found[key] for key in keys if key in found}
+    return found
+
+
+def alert(
+    verdict: Mapping[str, Any],
+    *,
+    notifiers: Sequence[BaseNotifier],
+    conn_id: str,
+    alert_on: Sequence[str],
+    fail_on: Sequence[str],
+) -> str:
+    """Tell everybody of a new finding, once. Skipped when there is nothing new to tell."""
+    from dynamask_mlflow.audit.alerts import already_alerted, describe_alert, mark_alerted, note_told, told
+
+    MlflowHook(conn_id).apply()
+    state, line = str(verdict["state"]), describe_alert(verdict)
+    new = state in alert_on and not already_alerted(verdict, verdict["experiment"])
+    if new:
+        context: Any = get_current_context()
+        context["audit"] = dict(verdict)
+        done = set(told(verdict["run_id"], verdict["fingerprint"]))
+        errors = []
+        for number, notifier in enumerate(notifiers):
+            name = f"{number} {type(notifier).__name__}"
+            if name in done:
+                continue
+            try:
+                notifier(context)
+            except Exception as error:  # the others must be told in any case
+                log.exception("%s failed.", name)
+                errors.append(f"{name}: {error}")
+                continue
+            done.add(name)
+            note_told(verdict["run_id"], verdict["fingerprint"], done)
+        if errors:
+            raise RuntimeError(f"Expected every notifier to send, but {len(errors)} did not: {'; '.join(errors)}")
+        mark_alerted(verdict)
+    if state in fail_on:
+        raise AirflowFailException(line)
+    if not new:
+        why = "this finding was told before" if state in alert_on else "nothing to tell"
+        raise AirflowSkipException(f"{line} ({why})")
+    return line
+
+
+def close_run(request: Mapping[str, Any] | None, *, conn_id: str) -> None:
+    """A run that is still open is closed as failed."""
+    if request is None:
+        return
+    MlflowHook(conn_id).apply()
+    if steps.close(request["run_id"]):
+        log.warning("The run %s was left open and is now marked as failed.", request["run_id"])
+
+
+def window_of_run(context: Any, param: str | None, period: Period, timezone: tzinfo) -> str:
+    """The window of a DAG run, from whatever the run knows."""
+    events = context.get("triggering_asset_events") or {}
+    extras = [event.extra for asset in events for event in events[asset]]
+    start, stop = context.get("data_interval_start"), context.get("data_interval_end")
+    return resolve_window(
+        param,
+        extras,
+        (start, stop) if start and stop else None,
+        context["dag_run"].run_after,
+        period=period,
+        timezone=timezone,
+    )
+
+
+def _leave_link(context: Any, browser: str | None, run_id: str) -> None:
+    if browser:
+        context["ti"].xcom_push(key=URL_KEY, value=f"{browser.rstrip('/')}/{steps.run_path(run_id)}")

@@ -1,0 +1,28 @@
+"""What the DAGs say about themselves in the UI."""
+
+AUDIT_DOC = """\
+### Does {model} still look at the same things?
+
+Explains the stays of one window with dynamic masks, compares where attention went with the version's reference, and
+ends in a verdict: **ok** (proven), **drift** or **inconclusive**.
+
+| task | does | retry or rerun |
+| --- | --- | --- |
+| `prepare` | finds the window, pins the alias to a version, opens or resumes the MLflow run | the same run |
+| `plan` | cuts the stays into shards | the same shards |
+| `fit_shard` | fits the masks of one shard | a fitted shard is found, not fitted again |
+| `report` | compares, decides, logs, tags, emits the asset `explanation_audit/{name}` | same values, one point |
+| `alert` | tells of a new finding; skipped when there is none | nobody is told twice |
+| `close_run` | closes a run that was left open, as failed | |
+
+The window: what the form says, else the asset event's `window`, else the data interval, else the last full period.
+A window without stays fails the run, for a green run that audited nothing would be a lie.
+"""
+
+REFERENCE_DOC = """\
+### What is normal for {model}?
+
+Looks at the version the alias points at. If it has no reference, or one that was explained with other settings, the
+stays of the window `{window}` are explained and stored as its reference; else the run is skipped. Audits compare with
+it.
+"""

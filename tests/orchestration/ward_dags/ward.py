@@ -1,0 +1,70 @@
+"""DAGs of the tests' ward, made by the package's factories."""
+
+import os
+import sys
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from airflow.sdk import DAG, BaseNotifier
+
+from dynamask_mlflow.orchestration import Execution, audit_task_group, build_audit_dag, build_reference_dag
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from ward_settings import SETTINGS  # noqa: E402
+
+ROOT = Path(os.environ["WARD"])
+MODEL, DATA = "models:/ward-risk@champion", str(ROOT / "data")
+QUICK = Execution(shards=2, retry_delay=timedelta(seconds=1), retries=1)
+SHARED: dict[str, Any] = {"config": SETTINGS, "store": str(ROOT / "store"), "execution": QUICK}
+
+
+class FileNotifier(BaseNotifier):
+    """Writes a line; fails the first time if asked to."""
+
+    template_fields = ("text",)
+
+    def __init__(self, text: str, fails_once: bool = False) -> None:
+        super().__init__()
+        self.text, self.fails_once = text, fails_once
+
+    def notify(self, context: Any) -> None:
+        if self.fails_once and once("notifier"):
+            raise ConnectionError("The pager does not answer.")
+        with (ROOT / "told.txt").open("a") as file:
+            file.write(f"{self.text}\n")
+
+
+def once(name: str) -> bool:
+    """True the first time."""
+    marker = ROOT / f"once-{name}"
+    if marker.exists():
+        return False
+    marker.touch()
+    return True
+
+
+def lose_connection(context: Any) -> None:
+    if context["ti"].map_index == 0 and once("shard"):
+        raise ConnectionError("The worker lost its network.")
+
+
+audit = build_audit_dag(MODEL, DATA, dag_id="ward_audit", **SHARED)
+told = build_audit_dag(
+    MODEL, DATA, dag_id="ward_told", experiment="told",
+    notifiers=[FileNotifier("first: {{ audit.state }} {{ audit.window }}"),
+               FileNotifier("second: {{ audit.window }}", fails_once=True)],
+    **SHARED,
+)  # fmt: skip
+strict = build_audit_dag(MODEL, DATA, dag_id="ward_strict", experiment="strict", fail_on=["drift"], **SHARED)
+lenient = build_audit_dag(MODEL, DATA, dag_id="ward_lenient", experiment="lenient", empty="skip", **SHARED)
+fragile = build_audit_dag(
+    MODEL, DATA, dag_id="ward_fragile", experiment="fragile", config={**SETTINGS, "seed": 7, "reference": "pinned"},
+    store=str(ROOT / "store"),
+    execution=Execution(
+        shards=2, retry_delay=timedelta(seconds=1), retries=2, fit_options={"pre_execute": lose_connection}
+    ),
+)  # fmt: skip
+reference = build_reference_dag(MODEL, DATA, dag_id="ward_reference", **SHARED)
+with DAG("ward_group", schedule=None, catchup=False) as grouped:
+    audit_task_group(MODEL, DATA, window="2026-0{{ 1 + 1 }}", experiment="grouped", **SHARED)
