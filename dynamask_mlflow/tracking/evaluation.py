@@ -109,9 +109,7 @@ def evaluate_masks(
         clock[f"fit/{method}"] = time.perf_counter() - start
         failures |= failed
         if failed:
-            fits = {name: masks[good] for name, masks in fits.items() if name != method} | {
-                method: fits[method]
-            }
+            fits = {name: masks[good] for name, masks in fits.items() if name != method} | {method: fits[method]}
             outputs, kept = outputs[good], kept[good]
 
     start = time.perf_counter()
@@ -119,9 +117,7 @@ def evaluate_masks(
     reading = _reading(network, sample, task, config)
     runs = {}
     for method, masks in fits.items():
-        scores = score(
-            masks, sample, outputs, outputs_of, task=task, curve_areas=config.curve_areas, seed=config.seed
-        )
+        scores = score(masks, sample, outputs, outputs_of, task=task, curve_areas=config.curve_areas, seed=config.seed)
         runs[method] = MethodRun(masks, scores, clock[f"fit/{method}"])
     clock["score"] = time.perf_counter() - start
     start = time.perf_counter()

@@ -43,11 +43,7 @@ class SequenceEvaluationDataset(EvaluationDataset):
         return self._sequences
 
     def __eq__(self, other: Any) -> bool:
-        return (
-            isinstance(other, SequenceEvaluationDataset)
-            and self.digest == other.digest
-            and self.name == other.name
-        )
+        return isinstance(other, SequenceEvaluationDataset) and self.digest == other.digest and self.name == other.name
 
     def __hash__(self) -> int:
         return hash(self.digest)

@@ -85,9 +85,7 @@ class DynamaskEvaluator(ModelEvaluator):
                 options=config,
             )
         except NoGradientsError as reason:
-            _logger.warning(
-                "dynamask: nothing was explained: %s. Masks need a network with gradients.", reason
-            )
+            _logger.warning("dynamask: nothing was explained: %s. Masks need a network with gradients.", reason)
             return None
         except ValueError as error:
             raise MlflowException.invalid_parameter_value(f"dynamask: {error}") from error

@@ -183,9 +183,7 @@ def _example(input_example: ArrayLike) -> NDArray[np.float32]:
     """At least two instances: torch.export burns a batch of one into the graph."""
     example = np.asarray(input_example, dtype=np.float32)
     if example.ndim != 3 or 0 in example.shape:
-        raise ValueError(
-            f"Expected input_example of shape (B, T, d), none of them 0, but got {example.shape}."
-        )
+        raise ValueError(f"Expected input_example of shape (B, T, d), none of them 0, but got {example.shape}.")
     return example if len(example) > 1 else np.repeat(example, 2, axis=0)
 
 

@@ -68,9 +68,7 @@ def sequences_from_long_frame(
     )
 
 
-def _wide(
-    df: pd.DataFrame, id: str, time: str, channels: Sequence[str] | str, values: str | None
-) -> pd.DataFrame:
+def _wide(df: pd.DataFrame, id: str, time: str, channels: Sequence[str] | str, values: str | None) -> pd.DataFrame:
     """One row for each (id, time), one column for each channel."""
     if isinstance(channels, str) and values is None:
         channels = [channels]
@@ -88,9 +86,7 @@ def _wide(
     return df.set_index([id, time])[list(channels)]
 
 
-def _filled(
-    x: np.ndarray[Any, np.dtype[np.float32]], fill: str | float
-) -> np.ndarray[Any, np.dtype[np.float32]]:
+def _filled(x: np.ndarray[Any, np.dtype[np.float32]], fill: str | float) -> np.ndarray[Any, np.dtype[np.float32]]:
     """Missing cells by a number, or by the last value seen and, before any was seen, the channel's mean."""
     if not isinstance(fill, str):
         return np.where(np.isfinite(x), x, np.float32(fill))

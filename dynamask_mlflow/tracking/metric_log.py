@@ -46,11 +46,15 @@ def curve_points(evaluation: Evaluation, areas: tuple[float, ...], several: bool
 
 
 def error_curve(run: MethodRun) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Mean error at each area of the method's own grid, as a share of the empty mask's error."""
+    """Median error at each area of the method's own grid, as a share of the empty mask's error.
+
+    The median, because a share of next to nothing (a prediction that hardly moves) can be any number.
+    """
     errors = run.masks.errors
-    known = np.isfinite(errors)
-    total = np.where(known, errors, 0.0).sum(axis=0)
-    return np.where(known.any(axis=0), total / np.maximum(known.sum(axis=0), 1), np.nan)
+    known = np.isfinite(errors).any(axis=0)
+    median = np.full(errors.shape[1], np.nan)
+    median[known] = np.nanmedian(np.where(np.isfinite(errors), errors, np.nan)[:, known], axis=0)
+    return median
 
 
 def _of_run(prefix: str, run: MethodRun) -> dict[str, float]:

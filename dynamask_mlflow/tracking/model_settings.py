@@ -59,9 +59,7 @@ class ModelSettings:
         try:
             json.dumps([self.preprocessing, dict(self.explain), self.times])
         except TypeError as error:
-            raise ValueError(
-                f"Expected preprocessing, explain and times that JSON can hold, but {error}."
-            ) from error
+            raise ValueError(f"Expected preprocessing, explain and times that JSON can hold, but {error}.") from error
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         text = json.dumps(asdict(self), indent=2)

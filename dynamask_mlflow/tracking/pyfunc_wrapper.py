@@ -73,8 +73,6 @@ def _as_array(data: Any) -> NDArray[np.float32]:
     """(N, T, d) float32 out of an array or a table with one sequence a row."""
     if isinstance(data, pd.DataFrame):
         if data.shape[1] != 1:
-            raise ValueError(
-                f"Expected a table with one column of sequences, but got {data.shape[1]} columns."
-            )
+            raise ValueError(f"Expected a table with one column of sequences, but got {data.shape[1]} columns.")
         data = np.stack([np.asarray(row) for row in data.iloc[:, 0]])
     return np.asarray(data, dtype=np.float32)

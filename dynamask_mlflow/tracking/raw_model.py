@@ -64,9 +64,7 @@ def require_gradients(network: torch.nn.Module, x: NDArray[np.float32]) -> None:
     except Exception:
         return
     if isinstance(y, torch.Tensor) and not y.requires_grad:
-        raise NoGradientsError(
-            "the network's output carries no gradient (labels, argmax, .detach() or no_grad inside)"
-        )
+        raise NoGradientsError("the network's output carries no gradient (labels, argmax, .detach() or no_grad inside)")
 
 
 def settings_of(model: Any) -> ModelSettings | None:
@@ -84,17 +82,11 @@ def task_of(model_type: str | None, settings: ModelSettings | None) -> str:
             raise ValueError(f"Expected model_type to be one of {tuple(TASK_OF)}, but got {model_type!r}.")
         return asked
     if asked is not None and asked != settings.task:
-        raise ValueError(
-            f"Expected a model_type for {settings.task}, as the model was logged, but got {model_type!r}."
-        )
+        raise ValueError(f"Expected a model_type for {settings.task}, as the model was logged, but got {model_type!r}.")
     return settings.task
 
 
 def model_id_of(model: Any, given: str | None) -> str | None:
     """MLflow passes no model id for aliases, versions and runs, though the model knows it."""
-    found = (
-        given
-        or getattr(model, "model_id", None)
-        or getattr(getattr(model, "metadata", None), "model_id", None)
-    )
+    found = given or getattr(model, "model_id", None) or getattr(getattr(model, "metadata", None), "model_id", None)
     return str(found) if found else None

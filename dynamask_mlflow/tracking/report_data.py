@@ -103,25 +103,19 @@ def _comparison(evaluation: Evaluation, config: EvaluationConfig) -> dict[str, M
 def _fits(targets: NDArray[Any], evaluation: Evaluation) -> bool:
     """Whether targets are of the form that predictions have; the page cannot show others beside them."""
     wanted = 2 if evaluation.per_step else 1
-    return targets.ndim >= wanted and (
-        not evaluation.per_step or targets.shape[1] == evaluation.sample.x.shape[1]
-    )
+    return targets.ndim >= wanted and (not evaluation.per_step or targets.shape[1] == evaluation.sample.x.shape[1])
 
 
 def _settings(config: EvaluationConfig) -> dict[str, Any]:
     hidden = ("ids", "enabled", "spool", "title", "progress", "class_names", "time_unit")
-    return {
-        name: value for name, value in config.to_dict().items() if name not in hidden and value is not None
-    }
+    return {name: value for name, value in config.to_dict().items() if name not in hidden and value is not None}
 
 
 def _notes(evaluation: Evaluation, shown: int) -> list[str]:
     total = len(evaluation.sample)
     if shown == total:
         return []
-    return [
-        f"The page lists {shown:,} of {total:,} instances; its means, curves and profiles are of all of them."
-    ]
+    return [f"The page lists {shown:,} of {total:,} instances; its means, curves and profiles are of all of them."]
 
 
 def _warnings(evaluation: Evaluation) -> list[str]:

@@ -14,9 +14,7 @@ Rows = NDArray[np.intp]
 Outputs = NDArray[np.floating]
 
 
-def choose_rows(
-    sequences: Sequences, config: EvaluationConfig, outputs: Callable[[], Outputs], task: str
-) -> Rows:
+def choose_rows(sequences: Sequences, config: EvaluationConfig, outputs: Callable[[], Outputs], task: str) -> Rows:
     """Positions of the instances to explain. `outputs` is called only where the choice depends on it.
 
     Outputs are probabilities or values of all instances, NaN where the model failed.
@@ -35,9 +33,8 @@ def choose_rows(
         return _in_proportion(predicted_labels(y), count, rng)
     # One from each of `count` equal bins of the ranks; ties and failures (last) in random order.
     order = np.lexsort((rng.random(n), risk(y, task)))
-    edges = np.linspace(0, n, count + 1)
-    picks = np.floor(edges[:-1] + rng.random(count) * np.diff(edges)).astype(np.intp)
-    return np.sort(order[np.minimum(picks, n - 1)])
+    edges = np.linspace(0, n, count + 1).astype(np.intp)
+    return np.sort(order[rng.integers(edges[:-1], edges[1:])])
 
 
 def predicted_labels(probabilities: Outputs) -> NDArray[np.int64]:
@@ -59,8 +56,7 @@ def _by_id(known: tuple[str, ...], wanted: tuple[str, ...]) -> Rows:
     if missing:
         shown = ", ".join(repr(name) for name in missing[:5]) + (", ..." if len(missing) > 5 else "")
         raise ValueError(
-            f"Expected ids of the dataset, but {len(missing)} of {len(wanted)} are not among its "
-            f"{len(known)}: {shown}."
+            f"Expected ids of the dataset, but {len(missing)} of {len(wanted)} are not among its {len(known)}: {shown}."
         )
     return np.array([position[name] for name in wanted], dtype=np.intp)
 
@@ -77,7 +73,6 @@ def _in_proportion(labels: NDArray[np.int64], count: int, rng: np.random.Generat
     while quota.sum() < count:
         quota[np.argmax(np.where(quota < sizes, exact - quota, -np.inf))] += 1
     chosen = [
-        rng.permutation(np.flatnonzero(labels == label))[:size]
-        for label, size in zip(classes, quota, strict=True)
+        rng.permutation(np.flatnonzero(labels == label))[:size] for label, size in zip(classes, quota, strict=True)
     ]
     return np.sort(np.concatenate(chosen)).astype(np.intp)

@@ -55,13 +55,9 @@ def score(
         rows = np.arange(start, min(start + CHUNK, len(sample)))
         # One stream for each chunk: the random cells of an instance do not depend on how many follow it.
         rng = np.random.default_rng([seed, start])
-        parts.append(
-            _score_chunk(masks[rows], sample.take(rows), outputs[rows], predict, task, curve_areas, rng)
-        )
+        parts.append(_score_chunk(masks[rows], sample.take(rows), outputs[rows], predict, task, curve_areas, rng))
     each = {name: np.concatenate([part[0][name] for part in parts]) for name in parts[0][0]}
-    curves = {
-        name: np.concatenate([part[1][name] for part in parts], axis=1).mean(axis=1) for name in parts[0][1]
-    }
+    curves = {name: np.concatenate([part[1][name] for part in parts], axis=1).mean(axis=1) for name in parts[0][1]}
     return Scores(each, curves, np.concatenate([part[2] for part in parts]))
 
 

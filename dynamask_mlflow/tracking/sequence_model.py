@@ -44,9 +44,7 @@ class SequenceModel:
                 f"but got {kind!r}."
             )
         reading = self.settings.config().output
-        result = predict(
-            self.network, np.asarray(x), task=self.settings.task, output=reading, device=self.device
-        )
+        result = predict(self.network, np.asarray(x), task=self.settings.task, output=reading, device=self.device)
         if kind == "label":
             return predicted_class(result.astype(np.float64))
         if kind == "value" and result.ndim == 2 and result.shape[1] == 1:

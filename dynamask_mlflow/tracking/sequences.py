@@ -110,13 +110,9 @@ class Sequences:
             meta = json.loads(stored["meta"].tobytes())
             version = meta["sequences"]
         except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
-            raise ValueError(
-                f"Expected a file of sequences at {path}, but cannot read it: {error}."
-            ) from error
+            raise ValueError(f"Expected a file of sequences at {path}, but cannot read it: {error}.") from error
         if version != SCHEMA_VERSION:
-            raise ValueError(
-                f"Expected sequences of schema version {SCHEMA_VERSION}, but {path} has {version}."
-            )
+            raise ValueError(f"Expected sequences of schema version {SCHEMA_VERSION}, but {path} has {version}.")
         return as_sequences(
             stored["x"],
             targets=stored.get("targets"),
@@ -206,17 +202,13 @@ def _lengths(lengths: ArrayLike | None, n: int, steps: int) -> NDArray[np.int64]
         return None
     valid = np.asarray(lengths)
     if valid.shape != (n,) or not np.issubdtype(valid.dtype, np.integer):
-        raise ValueError(
-            f"Expected {n} whole numbers as lengths, but got {valid.dtype} of shape {valid.shape}."
-        )
+        raise ValueError(f"Expected {n} whole numbers as lengths, but got {valid.dtype} of shape {valid.shape}.")
     if valid.min() < 1 or valid.max() > steps:
         raise ValueError(f"Expected lengths in [1, {steps}], but got [{valid.min()}, {valid.max()}].")
     return None if bool((valid == steps).all()) else valid.astype(np.int64)
 
 
-def _targets(
-    targets: ArrayLike | None, n: int, steps: int, lengths: NDArray[np.int64] | None
-) -> NDArray[Any] | None:
+def _targets(targets: ArrayLike | None, n: int, steps: int, lengths: NDArray[np.int64] | None) -> NDArray[Any] | None:
     if targets is None:
         return None
     values = np.asarray(targets)

@@ -104,9 +104,7 @@ def read_manifest(spool: Path) -> Manifest:
     try:
         stored: dict[str, Any] = json.loads((spool / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ValueError(
-            f"Expected a complete spool in {spool}, but its manifest cannot be read: {error}."
-        ) from error
+        raise ValueError(f"Expected a complete spool in {spool}, but its manifest cannot be read: {error}.") from error
     if stored.get("schema_version") != SCHEMA_VERSION:
         raise ValueError(
             f"Expected a spool of schema version {SCHEMA_VERSION}, but got {stored.get('schema_version')}."

@@ -44,9 +44,7 @@ def refuse_code(folder: str | os.PathLike[str]) -> None:
         described = yaml.safe_load((root / "MLmodel").read_text(encoding="utf-8"))
         flavors = described["flavors"]
     except (OSError, yaml.YAMLError, KeyError, TypeError) as error:
-        raise UntrustedModelError(
-            f"Expected a readable MLmodel file in {root}, but got {error!r}."
-        ) from error
+        raise UntrustedModelError(f"Expected a readable MLmodel file in {root}, but got {error!r}.") from error
     for name, conf in flavors.items():
         if name not in _FLAVORS:
             raise UntrustedModelError(f"Expected only the flavors {_FLAVORS}, but the model has {name!r}.")
@@ -54,20 +52,14 @@ def refuse_code(folder: str | os.PathLike[str]) -> None:
     loader = flavors.get("python_function", {}).get("loader_module")
     if loader not in LOADERS:
         raise UntrustedModelError(f"Expected one of the loaders {LOADERS}, but the model names {loader!r}.")
-    pickles = [
-        str(file.relative_to(root)) for file in root.rglob("*") if file.suffix in (".pth", ".pkl", ".pt")
-    ]
+    pickles = [str(file.relative_to(root)) for file in root.rglob("*") if file.suffix in (".pth", ".pkl", ".pt")]
     if pickles:
-        raise UntrustedModelError(
-            f"Expected a network in pt2 format, but the model holds pickles: {pickles}."
-        )
+        raise UntrustedModelError(f"Expected a network in pt2 format, but the model holds pickles: {pickles}.")
 
 
 def _check_flavor(root: Path, name: str, conf: dict[str, Any]) -> None:
     if conf.get("code"):
-        raise UntrustedModelError(
-            f"Expected a model without code, but flavor {name!r} brings {conf['code']!r}."
-        )
+        raise UntrustedModelError(f"Expected a model without code, but flavor {name!r} brings {conf['code']!r}.")
     for key in ("data", "model_data"):
         inside = conf.get(key)
         if inside is not None and not (root / str(inside)).resolve().is_relative_to(root):

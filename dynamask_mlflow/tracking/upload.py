@@ -26,9 +26,7 @@ def upload_or_keep(spool: Path, tracking_uri: str | None = None) -> None:
     try:
         upload(spool, tracking_uri)
     except Exception as error:
-        raise MlflowException(
-            f"dynamask: the results could not be uploaded ({_first_line(error)}). {how}"
-        ) from error
+        raise MlflowException(f"dynamask: the results could not be uploaded ({_first_line(error)}). {how}") from error
     except BaseException:
         _logger.warning("dynamask: interrupted while uploading the results. %s", how)
         raise
@@ -105,9 +103,7 @@ def _mark_tables(client: MlflowClient, manifest: Manifest) -> None:
     """Tell the UI and `load_table` which artifacts are tables, as `log_table` does; that one would append."""
     from mlflow.utils.mlflow_tags import MLFLOW_LOGGED_ARTIFACTS
 
-    current: list[Any] = json.loads(
-        client.get_run(manifest.run_id).data.tags.get(MLFLOW_LOGGED_ARTIFACTS, "[]")
-    )
+    current: list[Any] = json.loads(client.get_run(manifest.run_id).data.tags.get(MLFLOW_LOGGED_ARTIFACTS, "[]"))
     wanted = [{"path": name, "type": "table"} for name in manifest.tables]
     missing = [entry for entry in wanted if entry not in current]
     if missing:

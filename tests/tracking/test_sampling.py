@@ -60,6 +60,13 @@ def test_risk_sampling_spreads_over_all_ranks() -> None:
     assert (np.floor(taken * 9.999) == np.arange(10)).all()
 
 
+def test_risk_sampling_never_takes_an_instance_twice() -> None:
+    p = np.random.default_rng(0).random(100)
+    for seed in range(20):
+        taken = rows(probabilities(p), sampling="risk", instances=24, seed=seed)
+        assert len(set(taken)) == 24
+
+
 def test_risk_of_a_regression_is_its_value_and_per_step_outputs_are_averaged() -> None:
     value = np.random.default_rng(0).permutation(100).astype(float)
     plain = rows(value, "regression", sampling="risk", instances=4)
