@@ -125,6 +125,22 @@ def drift(sources: tuple[str, ...], replicates: int, quick: bool, update: str | 
         click.echo("\n".join([as_text(as_table(rows)), *notes]))
 
 
+def _command() -> str:
+    """What was typed, without what says how to run and report rather than what."""
+    from click.core import ParameterSource
+
+    context = click.get_current_context()
+    words = ["dynamask-mlflow experiment", str(context.info_name)]
+    for option in context.command.params:
+        name = str(option.name)
+        left_out = name in ("seeds", "methods", "log", "fresh", "as_json_", "figures")
+        if left_out or context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
+            continue
+        value = context.params[name]
+        words.append(option.opts[0] if value is True else f"{option.opts[0]} {value}")
+    return " ".join(words)
+
+
 def _run(
     chosen: Experiment,
     *,
@@ -145,7 +161,8 @@ def _run(
 
     torch.set_num_threads(threads)
     count = instances or (chosen.quick_instances if quick else chosen.instances)
-    store = MlflowStore(chosen, {"instances": count, "quick": quick}, fresh=fresh) if log else None
+    settings = {"instances": count, "quick": quick}
+    store = MlflowStore(chosen, settings, fresh=fresh, command=_command()) if log else None
     try:
         result = run_experiment(
             chosen,

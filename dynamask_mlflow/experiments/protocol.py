@@ -19,6 +19,8 @@ from dynamask_mlflow.masks.result import Masks
 from dynamask_mlflow.saliency import background
 
 Explain = Callable[..., Masks]
+SHOWN = 4
+"""How many instances of a trial keep their masks for the figures."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,18 +30,20 @@ class Case:
     Attributes:
         model: the black box.
         x: (N, T, d) the sequences to explain.
-        truth: the salient cells, broadcast to x.
+        truth: the salient cells, broadcast to x; None where nobody knows them.
         task: "classification" or "regression".
         facts: what is known of the case, for instance the model's accuracy on held-out data.
         background: (M, T, d) training sequences, for methods that need reference data.
+        channel_names: of the d channels, for figures.
     """
 
     model: Any
     x: NDArray[np.float32]
-    truth: NDArray[np.bool_]
+    truth: NDArray[np.bool_] | None
     task: str
     facts: Mapping[str, float] = field(default_factory=dict)
     background: NDArray[np.float32] | None = None
+    channel_names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -82,11 +86,12 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Trial:
-    """One method on the case of one seed."""
+    """One method on the case of one seed, and the masks of its first instances, to be looked at."""
 
     seed: int
     method: str
     metrics: Mapping[str, float]
+    masks: Masks | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -173,9 +178,12 @@ def run_experiment(
 
 def _run_trial(experiment: Experiment, case: Case, seed: int, method: str, explain: Explain) -> Trial:
     preset = experiment.preset(method)
-    start = time.perf_counter()
+    start, start_cpu = time.perf_counter(), time.process_time()
     with nullcontext() if case.background is None else background(case.background):
         masks = explain(case.model, case.x, task=case.task, method=preset.method, seed=seed, **preset.options)
     seconds = (time.perf_counter() - start) / len(case.x)
-    metrics = {**case.facts, **experiment.score(case, masks), "seconds_per_instance": seconds}
-    return Trial(seed, method, {name: float(value) for name, value in metrics.items()})
+    # On a shared machine the processor's time says more about a method than the clock on the wall.
+    cpu = (time.process_time() - start_cpu) / len(case.x)
+    costs = {"seconds_per_instance": seconds, "cpu_seconds_per_instance": cpu}
+    metrics = {**case.facts, **experiment.score(case, masks), **costs}
+    return Trial(seed, method, {name: float(value) for name, value in metrics.items()}, masks[:SHOWN])

@@ -9,7 +9,7 @@ from dynamask_mlflow.experiments.models import Family
 from dynamask_mlflow.experiments.motif import MotifSetting
 from dynamask_mlflow.experiments.protocol import Experiment, Preset
 from dynamask_mlflow.experiments.rare import Kind
-from dynamask_mlflow.experiments.scores import MOTIF_COLUMNS, TRUTH_COLUMNS, truth_scores
+from dynamask_mlflow.experiments.scores import MOTIF_COLUMNS, TRUTH_COLUMNS, rare_scores, truth_scores
 from dynamask_mlflow.experiments.state import StateSetting
 
 # "paper" is the appendix's text. "released" is the code that came with the paper where it differs: means
@@ -62,6 +62,8 @@ STATE_PRESETS["released"] = Preset(
         "learning_rate": 1 / 10,
     },
 )
+# A smaller area than the rule's own trades recall for precision.
+STATE_PRESETS |= {f"nested-{share}": Preset("nested", {"area": share / 100}) for share in (15, 20, 25)}
 
 
 def rare_experiment(kind: Kind) -> Experiment:
@@ -69,7 +71,7 @@ def rare_experiment(kind: Kind) -> Experiment:
         name=f"rare-{kind}",
         title=f"Rare {kind}: a white-box regressor that reads 5 % of the cells",
         make_case=partial(rare_case, kind),
-        score=truth_scores,
+        score=rare_scores,
         columns=TRUTH_COLUMNS,
         seeds=10,
         instances=1,
@@ -81,7 +83,8 @@ def rare_experiment(kind: Kind) -> Experiment:
 def state_experiment(setting: StateSetting | None = None) -> Experiment:
     return Experiment(
         name="state",
-        title="State: a GRU whose label obeys one of two features, chosen by a hidden state",
+        title="State: a GRU whose label obeys one of two features, chosen by a hidden state"
+        + (" without memory" if setting is not None and setting.stay is None else ""),
         make_case=partial(state_case, setting=setting),
         score=truth_scores,
         columns={**TRUTH_COLUMNS, "accuracy": "model acc."},
