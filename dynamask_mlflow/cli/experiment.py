@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -96,6 +97,24 @@ def motif(family: Any, length: int, shape: Any, strength: float, **options: Any)
     _run(motif_experiment(setting, family), **options)
 
 
+@experiment.command("mimic")
+@click.option(
+    "--path",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="PhysioNet 2012, the tables of MIMIC-III, or a built dataset. Default: the synthetic hospital.",
+)
+@shared_options
+def mimic(path: Path | None, **options: Any) -> None:
+    """A mortality model: its risk with the most important cells replaced by their mean over time."""
+    from dynamask_mlflow.experiments.mimic import mimic_experiment
+
+    try:
+        chosen = mimic_experiment(path)
+    except ValueError as error:
+        raise click.ClickException(str(error)) from error
+    _run(chosen, **options)
+
+
 @experiment.command("drift")
 @click.option(
     "--source", "sources", multiple=True, type=click.Choice(["physionet", "hospital"]), help="[default: both]"
@@ -137,7 +156,9 @@ def _command() -> str:
         if left_out or context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
             continue
         value = context.params[name]
-        words.append(option.opts[0] if value is True else f"{option.opts[0]} {value}")
+        # A folder of this machine means nothing elsewhere.
+        shown = "FOLDER" if isinstance(value, Path) else value
+        words.append(option.opts[0] if value is True else f"{option.opts[0]} {shown}")
     return " ".join(words)
 
 
