@@ -70,9 +70,7 @@ def write_hospital(folder: Path, stays: int) -> None:
     subject = np.arange(stays)
     intime = np.datetime64("2150-01-01T00:00:00") + rng.integers(0, 10**8, stays) * np.timedelta64(1, "s")
     pq.write_table(
-        pa.table(
-            {"subject_id": subject, "gender": ["F"] * stays, "dob": intime - np.timedelta64(60 * 365, "D")}
-        ),
+        pa.table({"subject_id": subject, "gender": ["F"] * stays, "dob": intime - np.timedelta64(60 * 365, "D")}),
         folder / "PATIENTS.parquet",
     )
     died = (subject % 8 == 0).astype(np.int64)
@@ -104,14 +102,11 @@ def write_hospital(folder: Path, stays: int) -> None:
             writer.close()
 
 
-def _events(
-    subject: NDArray[Any], intime: NDArray[Any], codes: tuple[int, ...], rng: np.random.Generator
-) -> Any:
+def _events(subject: NDArray[Any], intime: NDArray[Any], codes: tuple[int, ...], rng: np.random.Generator) -> Any:
     import pyarrow as pa
 
     stay, hour, code = (
-        axis.reshape(-1)
-        for axis in np.meshgrid(np.arange(len(subject)), np.arange(HOURS), codes, indexing="ij")
+        axis.reshape(-1) for axis in np.meshgrid(np.arange(len(subject)), np.arange(HOURS), codes, indexing="ij")
     )
     second = hour * 3600 + rng.integers(0, 60, len(hour)) * 60
     names = sorted(set(UNITS.values()))
@@ -135,9 +130,7 @@ def build_ours(folder: Path) -> float:
 
     dataset = build(open_source("mimic3", str(folder)))
     measured = [dataset.channel_names.index(name) for name in ("HeartRate", "CREATININE")]
-    mean, std = (
-        np.asarray(values)[measured] for values in (dataset.preprocessing.mean, dataset.preprocessing.std)
-    )
+    mean, std = (np.asarray(values)[measured] for values in (dataset.preprocessing.mean, dataset.preprocessing.std))
     return float((dataset.x[..., measured].astype(np.float64) * std + mean).sum())
 
 

@@ -246,6 +246,7 @@ def quiet() -> Iterator[None]:
     level = logging.getLogger("mlflow").level
     for name in ("mlflow", "alembic"):
         logging.getLogger(name).setLevel(logging.WARNING)
+    logging.getLogger("mlflow.models.evaluation.evaluators.classifier").setLevel(logging.ERROR)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -36,7 +36,7 @@ class TruthFound:
     wins: float
 
 
-def find_truth(model: SequenceModel, stays: StayDataset, truth: Truth, limit: int = 48) -> TruthFound:
+def find_truth(model: SequenceModel, stays: StayDataset, truth: Truth, limit: int = 60) -> TruthFound:
     """Explain up to `limit` stays with every method and compare with the planted cells.
 
     Channels that never change are left out: a mask over time cannot tell anything about them.

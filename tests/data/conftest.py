@@ -45,9 +45,7 @@ def hospital(stays: int = 40) -> dict[str, pd.DataFrame]:
         ]
     )  # fmt: skip
     return {
-        "PATIENTS": pd.DataFrame(
-            {"subject_id": 100 + number, "gender": "F", "dob": pd.Timestamp("2090-01-01")}
-        ),
+        "PATIENTS": pd.DataFrame({"subject_id": 100 + number, "gender": "F", "dob": pd.Timestamp("2090-01-01")}),
         "ADMISSIONS": pd.DataFrame(
             {
                 "hadm_id": 1000 + number,

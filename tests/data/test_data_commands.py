@@ -82,8 +82,6 @@ def test_an_existing_dataset_needs_overwrite(hospital: Path, tmp_path: Path) -> 
 
 
 def test_a_column_without_its_name_is_refused(tmp_path: Path) -> None:
-    done = _run(
-        "data", "build", "--source", "long", "--path", tmp_path, "--out", tmp_path / "x", "--column", "id"
-    )
+    done = _run("data", "build", "--source", "long", "--path", tmp_path, "--out", tmp_path / "x", "--column", "id")
     assert done.exit_code == 2
     assert "Expected NAME=OWN" in done.output

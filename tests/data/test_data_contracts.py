@@ -41,9 +41,7 @@ def test_a_median_that_no_hospital_has_is_taken_for_a_wrong_unit(tables: Tables,
     assert finding["count"] == 40
 
 
-def test_fahrenheit_under_the_celsius_code_is_out_of_range_and_counted(
-    tables: Tables, written: Writer
-) -> None:
+def test_fahrenheit_under_the_celsius_code_is_out_of_range_and_counted(tables: Tables, written: Writer) -> None:
     fever = tables["CHARTEVENTS"].assign(itemid=223762, valuenum=98.6, valueuom=None)
     tables["CHARTEVENTS"] = pd.concat([tables["CHARTEVENTS"], fever])
     finding = _finding(_build(written(tables)), "range", "Temp")
@@ -134,9 +132,7 @@ def test_a_missing_table_is_named(tables: Tables, written: Writer, table: str) -
 
 def test_missing_columns_are_named_with_those_that_are_there(tables: Tables, written: Writer) -> None:
     tables["CHARTEVENTS"] = tables["CHARTEVENTS"].drop(columns=["itemid", "valuenum"])
-    with pytest.raises(
-        DataError, match=r"columns itemid, valuenum in .*CHARTEVENTS.csv, but it has only subject_id"
-    ):
+    with pytest.raises(DataError, match=r"columns itemid, valuenum in .*CHARTEVENTS.csv, but it has only subject_id"):
         _build(written(tables))
 
 

@@ -27,8 +27,7 @@ def test_the_set_of_the_paper_fuses_two_labs_into_a_channel_without_codes() -> N
 def test_a_set_of_one_s_own_is_read_from_its_path(tmp_path: Path) -> None:
     path = tmp_path / "own.yaml"
     path.write_text(
-        "name: own\nversion: 3\nhours: 24\n"
-        "channels: [{name: HR, range: [0, 300], codes: {variable: [pulse]}}]\n"
+        "name: own\nversion: 3\nhours: 24\nchannels: [{name: HR, range: [0, 300], codes: {variable: [pulse]}}]\n"
     )
     features = load_feature_set(str(path))
     assert (features.name, features.version, features.hours, features.channel_names) == (

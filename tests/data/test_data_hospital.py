@@ -65,9 +65,7 @@ def test_tables_have_the_names_and_columns_of_mimic_iii(folder: Path) -> None:
 
 def test_the_same_seed_gives_the_same_hospital_and_another_another(tmp_path: Path) -> None:
     digests = [
-        build(
-            open_source("synthetic", str(synthesize(tmp_path / f"{i}", HospitalConfig(stays=200, seed=seed))))
-        ).digest
+        build(open_source("synthetic", str(synthesize(tmp_path / f"{i}", HospitalConfig(stays=200, seed=seed))))).digest
         for i, seed in enumerate((7, 7, 8))
     ]
     assert digests[0] == digests[1] != digests[2]
@@ -198,9 +196,7 @@ def test_the_calendar_is_written_and_can_be_left_out(folder: Path, tmp_path: Pat
 @pytest.mark.parametrize("suffix", ["csv", "csv.gz"])
 def test_every_format_gives_the_same_tensor(tmp_path: Path, suffix: str) -> None:
     digests = {
-        build(
-            open_source("synthetic", str(synthesize(tmp_path / name, HospitalConfig(stays=60, format=name))))
-        ).digest
+        build(open_source("synthetic", str(synthesize(tmp_path / name, HospitalConfig(stays=60, format=name))))).digest
         for name in ("parquet", suffix)
     }
     assert len(digests) == 1
@@ -209,9 +205,7 @@ def test_every_format_gives_the_same_tensor(tmp_path: Path, suffix: str) -> None
 def test_readmissions_and_hidden_ages_occur(folder: Path, dataset: StayDataset) -> None:
     stays = pq.read_table(folder / "ICUSTAYS.parquet").to_pandas()
     assert stays["subject_id"].duplicated().sum() > 50
-    assert dataset.preprocessing.invert(dataset.x)[
-        :, 0, dataset.channel_names.index("Age")
-    ].max() == pytest.approx(90)
+    assert dataset.preprocessing.invert(dataset.x)[:, 0, dataset.channel_names.index("Age")].max() == pytest.approx(90)
 
 
 def test_training_stops_before_the_drift_when_told_so(folder: Path) -> None:

@@ -61,10 +61,7 @@ def test_a_gap_takes_the_last_value_and_what_comes_before_the_first_the_training
 def test_no_hour_depends_on_a_later_one(tables: Tables, written: Writer) -> None:
     before = _build(written(tables))
     chart = tables["CHARTEVENTS"]
-    hours = (
-        chart["charttime"]
-        - tables["ICUSTAYS"].set_index("subject_id")["intime"][chart["subject_id"]].to_numpy()
-    )
+    hours = chart["charttime"] - tables["ICUSTAYS"].set_index("subject_id")["intime"][chart["subject_id"]].to_numpy()
     late = hours > pd.Timedelta(hours=5)
     test_patients = before.part("test").patient_ids
     changed = late & chart["subject_id"].isin(test_patients)
@@ -79,17 +76,13 @@ def test_statistics_see_training_patients_only(tables: Tables, written: Writer) 
     before = _build(written(tables))
     held_out = before.select(before.splits != "train").patient_ids
     chart = tables["CHARTEVENTS"]
-    tables["CHARTEVENTS"] = chart.assign(
-        valuenum=chart["valuenum"].where(~chart["subject_id"].isin(held_out), 250.0)
-    )
+    tables["CHARTEVENTS"] = chart.assign(valuenum=chart["valuenum"].where(~chart["subject_id"].isin(held_out), 250.0))
     after = _build(written(tables))
     assert after.preprocessing == before.preprocessing
     np.testing.assert_array_equal(after.part("train").x, before.part("train").x)
 
 
-def test_statistics_are_the_mean_and_deviation_of_the_observed_training_cells(
-    tables: Tables, written: Writer
-) -> None:
+def test_statistics_are_the_mean_and_deviation_of_the_observed_training_cells(tables: Tables, written: Writer) -> None:
     dataset = _build(written(tables))
     rates = 60.0 + dataset.part("train").ids - 10000
     index = dataset.channel_names.index("HeartRate")
@@ -101,18 +94,14 @@ def test_patients_with_several_stays_stay_together_and_shares_hold(tables: Table
     for name in ("ICUSTAYS", "CHARTEVENTS", "LABEVENTS"):
         tables[name]["subject_id"] = 100 + (tables[name]["subject_id"] - 100) // 2
     dataset = _build(written(tables))
-    splits_of = pd.DataFrame({"patient": dataset.patient_ids, "split": dataset.splits}).groupby("patient")[
-        "split"
-    ]
+    splits_of = pd.DataFrame({"patient": dataset.patient_ids, "split": dataset.splits}).groupby("patient")["split"]
     assert (splits_of.nunique() == 1).all()
     counts = {name: len(dataset.part(name)) for name in ("train", "validation", "test")}
     assert counts == {"train": 24, "validation": 8, "test": 8}
     assert all(0 < dataset.part(name).labels.mean() < 1 for name in counts)
 
 
-def test_the_split_does_not_depend_on_the_order_of_the_rows_but_on_the_seed(
-    tables: Tables, written: Writer
-) -> None:
+def test_the_split_does_not_depend_on_the_order_of_the_rows_but_on_the_seed(tables: Tables, written: Writer) -> None:
     first = _build(written(tables))
     shuffled = {name: frame.sample(frac=1, random_state=3) for name, frame in tables.items()}
     assert _build(written(shuffled)).digest == first.digest
@@ -156,9 +145,7 @@ def test_charted_errors_do_not_count(tables: Tables, written: Writer) -> None:
     assert _raw(_build(written(tables)), 10001, "HeartRate")[0] == pytest.approx(61.0, rel=1e-5)
 
 
-def test_a_trained_model_s_statistics_transform_later_data_without_refitting(
-    tables: Tables, written: Writer
-) -> None:
+def test_a_trained_model_s_statistics_transform_later_data_without_refitting(tables: Tables, written: Writer) -> None:
     trained = _build(written(tables))
     stored = Preprocessing.from_json(trained.preprocessing.to_json())
     assert stored == trained.preprocessing
@@ -208,9 +195,7 @@ def test_mimic4_is_read_from_its_two_folders_with_its_own_columns(tables: Tables
     assert _raw(dataset, 10001, "HeartRate")[0] == pytest.approx(61.0, rel=1e-5)
 
 
-def test_meds_gives_the_cells_of_the_tables_it_was_made_from(
-    tables: Tables, written: Writer, tmp_path: Path
-) -> None:
+def test_meds_gives_the_cells_of_the_tables_it_was_made_from(tables: Tables, written: Writer, tmp_path: Path) -> None:
     stays, chart, labs = tables["ICUSTAYS"], tables["CHARTEVENTS"], tables["LABEVENTS"]
     died = tables["ADMISSIONS"]["deathtime"]
 
@@ -241,8 +226,7 @@ def test_meds_gives_the_cells_of_the_tables_it_was_made_from(
 def _own_set(tmp_path: Path) -> str:
     path = tmp_path / "own.yaml"
     path.write_text(
-        "name: own\nversion: 1\nhours: 6\n"
-        "channels: [{name: HR, range: [0, 300], codes: {variable: [pulse]}}]\n"
+        "name: own\nversion: 1\nhours: 6\nchannels: [{name: HR, range: [0, 300], codes: {variable: [pulse]}}]\n"
     )
     return str(path)
 

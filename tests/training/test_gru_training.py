@@ -45,9 +45,7 @@ def test_the_same_seed_gives_the_same_network_and_leaves_the_global_stream_alone
 def test_it_stops_early_and_goes_back_to_the_best_epoch() -> None:
     train = _sequences(60, 0)
     validation = _sequences(60, 1)
-    hasty = TrainConfig(
-        units=32, epochs=60, patience=3, threads=1, learning_rate=2e-2, dropout=0, channel_dropout=0
-    )
+    hasty = TrainConfig(units=32, epochs=60, patience=3, threads=1, learning_rate=2e-2, dropout=0, channel_dropout=0)
     fitted = fit(train, validation, hasty)
     assert len(fitted.history) < 60
     assert fitted.best.epoch == len(fitted.history) - 4
