@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dynamask_mlflow.audit.config import AuditConfig
-    from dynamask_mlflow.audit.errors import AuditError, NoDataError
+    from dynamask_mlflow.audit.errors import AuditError, NoDataError, TrackingLostError
     from dynamask_mlflow.audit.publish import audit_history, close_run
     from dynamask_mlflow.audit.reference import (
         build_reference,
@@ -23,6 +23,7 @@ _HOMES = {
     "AuditConfig": "config",
     "AuditError": "errors",
     "NoDataError": "errors",
+    "TrackingLostError": "errors",
     "Verdict": "verdict",
     "Violation": "verdict",
     "audit_history": "publish",
@@ -46,6 +47,7 @@ __all__ = [
     "AuditConfig",
     "AuditError",
     "NoDataError",
+    "TrackingLostError",
     "Verdict",
     "Violation",
     "audit_history",

@@ -7,3 +7,7 @@ class AuditError(Exception):
 
 class NoDataError(AuditError):
     """There is not one stay to audit in the window."""
+
+
+class TrackingLostError(Exception):
+    """MLflow did not answer at the end of an audit. The fits are kept: trying again costs a few seconds."""

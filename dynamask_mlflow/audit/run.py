@@ -17,7 +17,7 @@ import numpy as np
 from dynamask_mlflow.audit import publish
 from dynamask_mlflow.audit.config import AuditConfig, digest
 from dynamask_mlflow.audit.decide import decide
-from dynamask_mlflow.audit.errors import AuditError
+from dynamask_mlflow.audit.errors import AuditError, TrackingLostError
 from dynamask_mlflow.audit.evidence import Evidence, compare, trust_of
 from dynamask_mlflow.audit.measured import Measured
 from dynamask_mlflow.audit.models import ModelRef, resolve_model
@@ -130,7 +130,23 @@ def plan_audit(request: dict[str, Any], shards: int | None = None) -> list[str]:
 
 
 def report_audit(request: dict[str, Any], uris: Sequence[str]) -> dict[str, Any]:
-    """Compare, decide, log, tag. Returns the verdict as a dictionary, with the run's id."""
+    """Compare, decide, log, tag. Returns the verdict as a dictionary, with the run's id.
+
+    Raises `TrackingLostError` if MLflow does not answer; everything that was fitted is kept.
+    """
+    from mlflow.exceptions import MlflowException
+
+    try:
+        return _report(request, uris)
+    except (MlflowException, OSError) as error:
+        first = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise TrackingLostError(
+            f"The audit is fitted, but its results could not be logged: {first} The fits are in {request['store']}; "
+            "run the audit again."
+        ) from error
+
+
+def _report(request: dict[str, Any], uris: Sequence[str]) -> dict[str, Any]:
     config, ref = AuditConfig.from_mapping(request["config"]), ModelRef.from_dict(request["model"])
     run_id, span = str(request["run_id"]), parse_window(request["window"])
     about = {
