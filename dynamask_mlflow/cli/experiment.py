@@ -115,6 +115,44 @@ def mimic(path: Path | None, **options: Any) -> None:
     _run(chosen, **options)
 
 
+@experiment.command("perturbation")
+@shared_options
+def perturbation(**options: Any) -> None:
+    """Whether masks of three perturbation operators agree, on the state experiment."""
+    from dynamask_mlflow.experiments.perturbation import perturbation_experiment
+
+    _run(perturbation_experiment(), **options)
+
+
+@experiment.command("results")
+@click.option("--tracking-uri", help="MLflow's; by default what MLflow is set to.")
+@click.option(
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=Path("docs/results.md"),
+    show_default=True,
+    help="The page to write; - prints it.",
+)
+@click.option("--quick", is_flag=True, help="Show quick runs too.")
+def results(tracking_uri: str | None, output: Path, quick: bool) -> None:
+    """Write the page of results from the runs that were logged with --log."""
+    from mlflow import MlflowClient
+
+    from dynamask_mlflow.experiments.results_page import results_page
+    from dynamask_mlflow.experiments.results_runs import read_sections
+
+    try:
+        page = results_page(read_sections(MlflowClient(tracking_uri=tracking_uri), quick=quick))
+    except ValueError as error:
+        raise click.ClickException(str(error)) from error
+    if str(output) == "-":
+        click.echo(page, nl=False)
+        return
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(page, encoding="utf-8")
+    click.echo(f"Wrote {output}.")
+
+
 @experiment.command("drift")
 @click.option(
     "--source", "sources", multiple=True, type=click.Choice(["physionet", "hospital"]), help="[default: both]"

@@ -66,6 +66,7 @@ class Experiment:
         seeds, instances: how many a full run has; the paper's number of repetitions where it states one.
         presets: names that stand for a method with settings; any other name is a registered method.
         default_methods: run when none is named.
+        explain: the experiment's own way to the masks of a case; None is the package's.
     """
 
     name: str
@@ -79,6 +80,7 @@ class Experiment:
     quick_instances: int = 2
     presets: Mapping[str, Preset] = field(default_factory=dict)
     default_methods: tuple[str, ...] = ("nested",)
+    explain: Explain | None = None
 
     def preset(self, method: str) -> Preset:
         return self.presets.get(method, Preset(method))
@@ -145,7 +147,7 @@ def run_experiment(
 
     Args:
         quick: fewer seeds and instances and, where a model is trained, a smaller one.
-        explain: the verb; None is the package's own.
+        explain: the verb; None is the experiment's own, else the package's.
         report: called with a line for each trial.
     """
     chosen = tuple(methods or experiment.default_methods)
@@ -153,6 +155,7 @@ def run_experiment(
     count = instances or (experiment.quick_instances if quick else experiment.instances)
     if not numbers or len(set(numbers)) != len(numbers):
         raise ValueError(f"Expected at least one seed and no seed twice, but got {numbers}.")
+    explain = explain or experiment.explain
     if explain is None:
         from dynamask_mlflow.masks.explain import explain as package_explain
 

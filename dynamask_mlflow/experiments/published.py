@@ -22,11 +22,13 @@ PUBLISHED: Mapping[str, tuple[PublishedRow, ...]] = {
         PublishedRow("[paper] Dynamask", {"aup": "0.99 ± 0.01", "aur": "0.58 ± 0.03"}),
         PublishedRow("[paper] IG", {"aup": "0.99 ± 0.00", "aur": "0.14 ± 0.03"}),
         PublishedRow("[ContraLSP] ContraLSP", {"aup": "1.00", "aur": "1.00"}),
+        PublishedRow("[ExtrMask] ExtrMask", {"aur": "0.76"}),
     ),
     "rare-time": (
         PublishedRow("[paper] Dynamask", {"aup": "0.99 ± 0.01", "aur": "0.68 ± 0.04"}),
         PublishedRow("[paper] IG", {"aup": "0.99 ± 0.00", "aur": "0.14 ± 0.04"}),
         PublishedRow("[ContraLSP] ContraLSP", {"aup": "1.00", "aur": "0.97"}),
+        PublishedRow("[ExtrMask] ExtrMask", {"aur": "0.82 to 0.88"}),
     ),
     "state": (
         PublishedRow(
@@ -38,5 +40,25 @@ PUBLISHED: Mapping[str, tuple[PublishedRow, ...]] = {
             {"aup": "0.56 ± 0.00", "aur": "0.78 ± 0.00", "auroc": "0.91 ± 0.00", "auprc": "0.79 ± 0.00"},
         ),
         PublishedRow("[ContraLSP] ContraLSP", {"aup": "0.90", "aur": "0.81"}),
+        PublishedRow("[later papers] LIME", {"aup": "0.95", "auprc": "0.912"}),
+        PublishedRow("[later papers] DeepLIFT", {"auroc": "0.938"}),
+    ),
+    "mimic": (
+        PublishedRow("[TIMING] TIMING, MIMIC-III", {"cpd/50": "0.366", "cpd/100": "0.505"}),
+        PublishedRow("[TIMING] IG, MIMIC-III", {"cpd/50": "0.342", "cpd/100": "0.469"}),
+        PublishedRow("[TIMING] Dynamask, MIMIC-III", {"cpd/50": "0.052", "cpd/100": "0.079"}),
+    ),
+    "perturbation": (
+        PublishedRow(
+            "[paper] Dynamask",
+            {
+                "agreement_gm": "0.85",
+                "agreement_gp": "0.80",
+                "agreement_mp": "0.80",
+                "auroc_g": "0.90",
+                "auroc_m": "0.90",
+                "auroc_p": "0.86",
+            },
+        ),
     ),
 }

@@ -28,7 +28,7 @@ SEED_TAG = "dynamask.seed"
 METHOD_TAG = "dynamask.method"
 COMMAND_TAG = "dynamask.command"
 HARDWARE_TAG = "dynamask.hardware"
-_PARENT_TAG = "mlflow.parentRunId"
+PARENT_TAG = "mlflow.parentRunId"
 _RUN_NAME_TAG = "mlflow.runName"
 MLFLOW_EXPERIMENT = "dynamask-experiments"
 _MASKS = "masks.npz"
@@ -106,7 +106,7 @@ class MlflowStore:
     def find(self, seed: int, method: str) -> Trial | None:
         runs = self._client.search_runs(
             [self._home],
-            f"tags.`{_PARENT_TAG}` = '{self.parent}' and tags.`{SEED_TAG}` = '{seed}' "
+            f"tags.`{PARENT_TAG}` = '{self.parent}' and tags.`{SEED_TAG}` = '{seed}' "
             f"and tags.`{METHOD_TAG}` = '{method}' and attributes.status = 'FINISHED'",
             max_results=1,
         )
@@ -125,7 +125,7 @@ class MlflowStore:
 
         name = f"{trial.method} seed {trial.seed}"
         tags = {
-            _PARENT_TAG: self.parent,
+            PARENT_TAG: self.parent,
             _RUN_NAME_TAG: name,
             NAME_TAG: self._experiment.name,
             SEED_TAG: str(trial.seed),

@@ -1,0 +1,54 @@
+"""What the results page says besides its figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+INTRODUCTION = """# Results
+
+This page is written by `dynamask-mlflow experiment results` from runs logged to MLflow with `--log`; no figure on it is
+typed by hand. Every method meets the same model, the same sequences and the same metrics. Figures are mean ± standard
+deviation over the seeds, each seed with its own data and its own model.
+
+- `nested` is this package's default and takes no setting from the experiment. `paper` is Algorithm 1 with the
+  hyper-parameters of the paper's text, `released` the same with those of the code released with the paper.
+- Rows in brackets were published by others: other runs, other models, other readings of the metrics. They stand here
+  for orientation; a comparison holds only between rows without brackets.
+- AUP, AUR, information I and entropy S judge the mask; AUROC and AUPRC judge the ordering of the cells. AUP and AUR are
+  integrated exactly. Scores of methods that give no masks are scaled to [0, 1] for each instance, as in the paper.
+- Higher is better, except for S, ACC and CPP.
+- CPU seconds an instance are of the process, all its threads together: the clock on the wall would
+  measure who else used the machine. Methods that train a helper model (FIT, RETAIN) carry that cost in full."""
+
+NOTES: Mapping[str, str] = {
+    "rare-feature": (
+        "The truth is 125 of 2,500 cells. Many methods order the cells perfectly here; what sets them apart is whether "
+        "their mask says so (AUR, I/Imax, S)."
+    ),
+    "rare-time": "As above, with five salient times instead of five salient features.",
+    "state": (
+        "The chain keeps its state with probability .95, as in the released code; the text's matrix has no memory. "
+        "`nested-25`, `nested-20` and `nested-15` are the same fit cut at a smaller area than its own rule chooses, "
+        "where a third of the cells is salient: the trade-off of recall for precision."
+    ),
+    "perturbation": (
+        "Three operators on the state experiment: the Gaussian blur pi^g (sigma 1), the fade to the moving average "
+        "pi^m (W = 3), the fade to the past average pi^p (W = 6). Agreement is the share of cells on which two masks, "
+        "cut at .5, agree. CPU seconds are those of all three fits."
+    ),
+    "mimic": (
+        "No truth is known: the best share of the cells goes to the channel's mean over time, and the prediction is "
+        "compared with the old one. That is a question of deletion, which `nested-deletion` answers; `nested` answers "
+        "another one, which cells suffice to keep the prediction. The scope is each instance by itself, or the whole "
+        "batch, as in the released code."
+    ),
+    "motif": "One answer a sequence; eight salient cells in a thousand. Not an experiment of the paper.",
+}
+
+CURVES: Mapping[str, str] = {
+    "error": "Error with the best share of the cells alone, over the error with none",
+    "ce": "CE against area, each instance by itself",
+    "acc": "ACC against area, each instance by itself",
+    "ce_batch": "CE against area, over the whole batch",
+    "acc_batch": "ACC against area, over the whole batch",
+}
