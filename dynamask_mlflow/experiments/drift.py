@@ -23,6 +23,7 @@ from dynamask_mlflow.audit.statistics import (
     ndcg,
     permuted_labels,
 )
+from dynamask_mlflow.data.hospital.motifs import LOOK_ALIKES, MOTIFS
 from dynamask_mlflow.experiments.cache import cache_folder, settings_key
 from dynamask_mlflow.experiments.drift_data import (
     SOURCES,
@@ -91,8 +92,7 @@ def run_drift(
 
 def _windows(case: Case, pool: Measured, count: int, report: Report) -> list[Row]:
     n = 60 if len(pool) < 400 else 200
-    charted = (case.pool.observed.mean(axis=(0, 1)) > 0.3) & (case.pool.x.std(axis=1).mean(axis=0) > 0.1)
-    least = int(np.argmin(np.where(charted, pool.mean_shares()[0], np.inf)))
+    least = _irrelevant(case, pool)
     name = pool.channel_names[least]
     half = case.pool.select(np.arange(len(case.pool)) % 2 == 1)
     half = half.select(np.arange(min(len(half), 450)))
@@ -119,6 +119,17 @@ def _windows(case: Case, pool: Measured, count: int, report: Report) -> list[Row
         rows.append(Row(case.name, what, size, drift, ok, rank, inputs, wanted))
         report(f"{case.name}: {what}, n = {size}: drift {drift:.3f}, ok {ok:.3f}, inputs {inputs:.2f}")
     return rows
+
+
+def _irrelevant(case: Case, pool: Measured) -> int:
+    """The channel with the least attention: of those that never matter by design, or of those often charted."""
+    if case.name == "hospital":
+        known = {signal for motif in LOOK_ALIKES for signal in MOTIFS[motif]}
+        candidates = np.array([name in known for name in pool.channel_names])
+    else:
+        varies = case.pool.x.std(axis=1).mean(axis=0) > 0.1
+        candidates = (case.pool.observed.mean(axis=(0, 1)) > 0.3) & varies
+    return int(np.argmin(np.where(candidates, pool.mean_shares()[0], np.inf)))
 
 
 def _simulate(case: Case, pool: Measured, draw: Callable[[], Stays | None], size: int, times: int) -> list[float]:
