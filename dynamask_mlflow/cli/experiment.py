@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,6 +39,12 @@ _SHARED = [
     click.option("--quick", is_flag=True, help="Few seeds and instances, small models: a smoke test."),
     click.option("--log", is_flag=True, help="Log to MLflow; (seed, method) pairs already logged are not repeated."),
     click.option("--fresh", is_flag=True, help="With --log: repeat everything in a new parent run."),
+    click.option(
+        "--figures",
+        type=click.Path(file_okay=False, path_type=Path),
+        help="Draw the figures into this folder; with --log they are logged in any case.",
+    ),
+    click.option("--format", "form", type=click.Choice(["svg", "png"]), default="svg", show_default=True),
     click.option("--json", "as_json_", is_flag=True, help="Print JSON instead of a table."),
     click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Threads of torch."),
 ]
@@ -190,7 +198,7 @@ def _command() -> str:
     words = ["dynamask-mlflow experiment", str(context.info_name)]
     for option in context.command.params:
         name = str(option.name)
-        left_out = name in ("seeds", "methods", "log", "fresh", "as_json_", "figures")
+        left_out = name in ("seeds", "methods", "log", "fresh", "as_json_", "figures", "form")
         if left_out or context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
             continue
         value = context.params[name]
@@ -209,6 +217,8 @@ def _run(
     quick: bool,
     log: bool,
     fresh: bool,
+    figures: Path | None,
+    form: str,
     as_json_: bool,
     threads: int,
 ) -> None:
@@ -219,6 +229,7 @@ def _run(
     from dynamask_mlflow.experiments.tracking import MlflowStore
 
     torch.set_num_threads(threads)
+    os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
     count = instances or (chosen.quick_instances if quick else chosen.instances)
     settings = {"instances": count, "quick": quick}
     store = MlflowStore(chosen, settings, fresh=fresh, command=_command()) if log else None
@@ -234,8 +245,15 @@ def _run(
         )
     except ValueError as error:
         raise click.ClickException(str(error)) from error
-    if store:
-        store.finish(result)
+    with tempfile.TemporaryDirectory() as scratch:
+        drawn = []
+        if (log or figures) and result.trials:
+            from dynamask_mlflow.experiments.figures import draw_figures
+
+            case = chosen.make_case(result.trials[0].seed, count, quick)
+            drawn = draw_figures(chosen.title, result, case, figures or Path(scratch), form)
+        if store:
+            store.finish(result, drawn)
     if as_json_:
         click.echo(as_json(chosen, result))
     else:
