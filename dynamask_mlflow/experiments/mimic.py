@@ -119,6 +119,7 @@ def _case(opened: Callable[[bool], StayDataset], seed: int, instances: int, quic
         raise ValueError(f"Expected at most {len(test)} instances, the test stays, but got {instances}.")
     model = _train(dataset, seed, quick)
     rows = np.sort(np.random.default_rng([seed, 3]).permutation(len(test))[:instances])
+    rows = rows[_extremes_first(predict(model, test.x[rows]))]
     known = ~np.isnan(test.labels)
     facts = {"model_auroc": auroc(predict(model, test.x[known]), test.labels[known])}
     return Case(
@@ -130,6 +131,13 @@ def _case(opened: Callable[[bool], StayDataset], seed: int, instances: int, quic
         background=dataset.part("train").x[:2000],
         channel_names=dataset.channel_names,
     )
+
+
+def _extremes_first(risk: NDArray[np.float64], each: int = 2) -> NDArray[np.int64]:
+    """The stays most and least at risk first: those are the ones that figures show."""
+    order = np.argsort(-risk, kind="stable")
+    shown = np.concatenate([order[:each], order[each:][-each:]])
+    return np.concatenate([shown, np.setdiff1d(np.arange(len(risk)), shown)])
 
 
 def _train(dataset: StayDataset, seed: int, quick: bool) -> GRUClassifier:
