@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+
+from dynamask_mlflow._files import whole_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -109,15 +110,8 @@ class Masks:
             "meta": np.frombuffer(json.dumps(meta, sort_keys=True).encode(), dtype=np.uint8),
         }
         arrays |= {f"diagnostics/{name}": np.asarray(values) for name, values in self.diagnostics.items()}
-        target.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
-            Path(temporary).replace(target)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        with whole_file(target) as file:
+            np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
         return target
 
     @classmethod

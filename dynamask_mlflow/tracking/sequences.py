@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -90,15 +89,8 @@ class Sequences:
                 arrays[name] = getattr(self, name)
         if self.targets is not None and self.targets.dtype == object:
             arrays["targets"] = np.array(self.targets.tolist())
-        target.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
-            Path(temporary).replace(target)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        with whole_file(target) as file:
+            np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
         return target
 
     @classmethod

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 import tempfile
 import time
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
+from dynamask_mlflow._files import whole_file
 from dynamask_mlflow.tracking.metric_log import Point
 
 MANIFEST = "manifest.json"
@@ -125,15 +125,8 @@ def discard(spool: Path) -> None:
 
 def write_whole(path: Path, text: str | bytes) -> None:
     """Write a file that appears whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(text.encode() if isinstance(text, str) else text)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with whole_file(path) as file:
+        file.write(text.encode() if isinstance(text, str) else text)
 
 
 def without_credentials(uri: str) -> str:
