@@ -10,15 +10,21 @@ if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
     from airflow.sdk.types import TaskInstanceKey
 
-URL_KEY = "mlflow_run_url"
+_ATTRIBUTE = "mlflow_run_url"
 
 
 class MlflowRunLink(BaseOperatorLink):
-    """Reads the address that the task left; empty where MLflow has no address for browsers."""
+    """Airflow asks for the link in the task's own process, when it is done; there the task left the address.
+
+    Empty where MLflow has no address for browsers.
+    """
 
     name = "MLflow run"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
-        from airflow.sdk.execution_time.xcom import XCom
+        return getattr(operator, _ATTRIBUTE, "")
 
-        return XCom.get_value(ti_key=ti_key, key=URL_KEY) or ""
+
+def leave_link(operator: BaseOperator, url: str) -> None:
+    """Say where the run is."""
+    setattr(operator, _ATTRIBUTE, url)

@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from dynamask_mlflow.orchestration import steps
 from dynamask_mlflow.orchestration.hook import MlflowHook
-from dynamask_mlflow.orchestration.link import URL_KEY
+from dynamask_mlflow.orchestration.link import leave_link
 from dynamask_mlflow.orchestration.params import merge_config, merge_source
 from dynamask_mlflow.orchestration.windows import Period, resolve_window
 
@@ -110,11 +110,11 @@ def alert(
     """Tell everybody of a new finding, once. Skipped when there is nothing new to tell."""
     from dynamask_mlflow.audit.alerts import already_alerted, describe_alert, mark_alerted, note_told, told
 
-    MlflowHook(conn_id).apply()
+    context: Any = get_current_context()
+    _leave_link(context, MlflowHook(conn_id).apply(), verdict["run_id"])
     state, line = str(verdict["state"]), describe_alert(verdict)
     new = state in alert_on and not already_alerted(verdict, verdict["experiment"])
     if new:
-        context: Any = get_current_context()
         context["audit"] = dict(verdict)
         done = set(told(verdict["run_id"], verdict["fingerprint"]))
         errors = []
@@ -167,4 +167,4 @@ def window_of_run(context: Any, param: str | None, period: Period, timezone: tzi
 
 def _leave_link(context: Any, browser: str | None, run_id: str) -> None:
     if browser:
-        context["ti"].xcom_push(key=URL_KEY, value=f"{browser.rstrip('/')}/{steps.run_path(run_id)}")
+        leave_link(context["task"], f"{browser.rstrip('/')}/{steps.run_path(run_id)}")

@@ -33,27 +33,26 @@ def pytest_sessionfinish() -> None:
 @pytest.fixture(scope="session")
 def ward() -> SimpleNamespace:
     """Data, a registered model and its reference, in a sqlite MLflow."""
-    from small_ward import build_ward, make_reference, register
+    from small_ward import make_ward
 
     root = HOME / "ward"
-    data = build_ward(root / "data")
-    uri = f"sqlite:///{root}/mlflow.db"
-    register(uri, root / "artifacts")
-    reference = make_reference(uri, data, root / "store")
-    return SimpleNamespace(data=data, uri=uri, reference=reference, root=root)
+    make_ward(root)
+    return SimpleNamespace(uri=f"sqlite:///{root}/mlflow.db", root=root)
 
 
 @pytest.fixture(scope="session")
 def airflow_db() -> None:
     pytest.importorskip("airflow")
+    from airflow.dag_processing.bundles.manager import DagBundlesManager
     from airflow.utils.db import initdb
 
     initdb()
+    DagBundlesManager().sync_bundles_to_db()
 
 
 @pytest.fixture
 def dags(ward: SimpleNamespace, airflow_db: None) -> dict[str, Any]:
-    """The DAGs of `ward_dags`, in Airflow's own database."""
+    """The DAGs of `ward_dags`, parsed anew for each test: `dag.test()` leaves its params behind."""
     from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
 
     bag = DagBag(HERE / "ward_dags", bundle_path=HERE / "ward_dags", bundle_name="dags-folder")

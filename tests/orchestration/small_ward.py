@@ -85,6 +85,14 @@ def register(uri: str, artifacts: Path) -> None:
     mlflow.MlflowClient().set_registered_model_alias(MODEL, "champion", "1")
 
 
+def make_ward(root: Path) -> str:
+    """Data, a registered model and its reference, in a sqlite MLflow. Returns the reference's run."""
+    data = build_ward(root / "data")
+    uri = f"sqlite:///{root}/mlflow.db"
+    register(uri, root / "artifacts")
+    return make_reference(uri, data, root / "store")
+
+
 def make_reference(uri: str, data: Path, store: Path) -> str:
     """The reference, from the command's own function; its run."""
     import mlflow

@@ -2,16 +2,17 @@
 
 import os
 import sys
-from datetime import timedelta
+import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import DAG, BaseNotifier
+from airflow.sdk import DAG, Asset, BaseNotifier
 
 from dynamask_mlflow.orchestration import Execution, audit_task_group, build_audit_dag, build_reference_dag
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from ward_settings import SETTINGS  # noqa: E402
+from ward_settings import SETTINGS
 
 ROOT = Path(os.environ["WARD"])
 MODEL, DATA = "models:/ward-risk@champion", str(ROOT / "data")
@@ -49,6 +50,15 @@ def lose_connection(context: Any) -> None:
         raise ConnectionError("The worker lost its network.")
 
 
+def hold(context: Any) -> None:
+    """The first shard that starts says where it runs and waits there, to be killed."""
+    marker = ROOT / f"started-{context['ti'].map_index}-{context['ti'].try_number}"
+    marker.write_text(os.environ.get("WORKER", ""))
+    if once("hold"):
+        (ROOT / "held").write_text(os.environ.get("WORKER", ""))
+        time.sleep(120)
+
+
 audit = build_audit_dag(MODEL, DATA, dag_id="ward_audit", **SHARED)
 told = build_audit_dag(
     MODEL, DATA, dag_id="ward_told", experiment="told",
@@ -59,12 +69,32 @@ told = build_audit_dag(
 strict = build_audit_dag(MODEL, DATA, dag_id="ward_strict", experiment="strict", fail_on=["drift"], **SHARED)
 lenient = build_audit_dag(MODEL, DATA, dag_id="ward_lenient", experiment="lenient", empty="skip", **SHARED)
 fragile = build_audit_dag(
-    MODEL, DATA, dag_id="ward_fragile", experiment="fragile", config={**SETTINGS, "seed": 7, "reference": "pinned"},
-    store=str(ROOT / "store"),
-    execution=Execution(
-        shards=2, retry_delay=timedelta(seconds=1), retries=2, fit_options={"pre_execute": lose_connection}
-    ),
-)  # fmt: skip
+    MODEL,
+    DATA,
+    dag_id="ward_fragile",
+    experiment="fragile",
+    **{
+        **SHARED,
+        "execution": Execution(
+            shards=2, retry_delay=timedelta(seconds=1), retries=2, fit_options={"pre_execute": lose_connection}
+        ),
+    },
+)
+server = build_audit_dag(
+    MODEL, DATA, dag_id="ward_server", assets=[Asset("ward_data")], end_date=datetime(2026, 5, 1, tzinfo=UTC), **SHARED
+)
+celery = build_audit_dag(
+    MODEL,
+    DATA,
+    dag_id="ward_celery",
+    cron=None,
+    **{
+        **SHARED,
+        "execution": Execution(
+            shards=6, retry_delay=timedelta(seconds=1), retries=2, fit_options={"pre_execute": hold}, queue="fits"
+        ),
+    },
+)
 reference = build_reference_dag(MODEL, DATA, dag_id="ward_reference", **SHARED)
 with DAG("ward_group", schedule=None, catchup=False) as grouped:
     audit_task_group(MODEL, DATA, window="2026-0{{ 1 + 1 }}", experiment="grouped", **SHARED)
