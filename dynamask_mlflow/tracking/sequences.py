@@ -14,6 +14,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dynamask_mlflow._files import whole_file
+
 SCHEMA_VERSION = 1
 
 
