@@ -3,9 +3,9 @@
 Everything public is loaded on first use, so that `import dynamask_mlflow` costs next to nothing.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from dynamask_mlflow._lazy import lazy_names
 from dynamask_mlflow._version import __version__
 
 if TYPE_CHECKING:
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     )
 
 _HOMES = {
-    "ExplainConfig": "dynamask_mlflow.masks.config",
-    "Masks": "dynamask_mlflow.masks.result",
-    "explain": "dynamask_mlflow.masks.explain",
-    "_load_pyfunc": "dynamask_mlflow.tracking.flavor",
-    "get_default_pip_requirements": "dynamask_mlflow.tracking.flavor",
-    "load_model": "dynamask_mlflow.tracking.flavor",
-    "log_model": "dynamask_mlflow.tracking.flavor",
-    "save_model": "dynamask_mlflow.tracking.flavor",
+    "ExplainConfig": "masks.config",
+    "Masks": "masks.result",
+    "explain": "masks.explain",
+    "_load_pyfunc": "tracking.flavor",
+    "get_default_pip_requirements": "tracking.flavor",
+    "load_model": "tracking.flavor",
+    "log_model": "tracking.flavor",
+    "save_model": "tracking.flavor",
 }
 
 __all__ = [
@@ -43,12 +43,4 @@ __all__ = [
     "save_model",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

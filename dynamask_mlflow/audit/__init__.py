@@ -1,7 +1,8 @@
 """Explanation audits: windows, references, drift, verdicts. Knows MLflow, not Airflow. Public names load on use."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from dynamask_mlflow._lazy import lazy_names
 
 if TYPE_CHECKING:
     from dynamask_mlflow.audit.config import AuditConfig
@@ -67,12 +68,4 @@ __all__ = [
     "run_audit",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(f"dynamask_mlflow.audit.{_HOMES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

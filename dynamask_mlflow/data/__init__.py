@@ -3,8 +3,9 @@
 Knows nothing of MLflow. Public names load on first use.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from dynamask_mlflow._lazy import lazy_names
 
 if TYPE_CHECKING:
     from dynamask_mlflow.data.dataset import StayDataset
@@ -15,15 +16,15 @@ if TYPE_CHECKING:
     from dynamask_mlflow.data.sources import open_source
 
 _HOMES = {
-    "BuildConfig": "dynamask_mlflow.data.pipeline",
-    "DataError": "dynamask_mlflow.data.errors",
-    "FeatureSet": "dynamask_mlflow.data.features",
-    "Finding": "dynamask_mlflow.data.errors",
-    "Preprocessing": "dynamask_mlflow.data.preprocess",
-    "StayDataset": "dynamask_mlflow.data.dataset",
-    "build": "dynamask_mlflow.data.pipeline",
-    "load_feature_set": "dynamask_mlflow.data.features",
-    "open_source": "dynamask_mlflow.data.sources",
+    "BuildConfig": "pipeline",
+    "DataError": "errors",
+    "FeatureSet": "features",
+    "Finding": "errors",
+    "Preprocessing": "preprocess",
+    "StayDataset": "dataset",
+    "build": "pipeline",
+    "load_feature_set": "features",
+    "open_source": "sources",
 }
 
 __all__ = [
@@ -38,12 +39,4 @@ __all__ = [
     "open_source",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

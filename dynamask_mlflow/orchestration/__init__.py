@@ -3,8 +3,9 @@
 Nothing here imports torch or MLflow before a task runs: DAG files are parsed often, and Airflow forks.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from dynamask_mlflow._lazy import lazy_names
 
 if TYPE_CHECKING:
     from dynamask_mlflow.orchestration.dag import build_audit_dag
@@ -38,12 +39,4 @@ __all__ = [
     "resolve_window",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(f"dynamask_mlflow.orchestration.{_HOMES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

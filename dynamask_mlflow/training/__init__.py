@@ -3,8 +3,9 @@
 Only `register` speaks to MLflow. Public names load on first use.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from dynamask_mlflow._lazy import lazy_names
 
 if TYPE_CHECKING:
     from dynamask_mlflow.training.config import TrainConfig
@@ -39,12 +40,4 @@ __all__ = [
     "train_and_register",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(f"dynamask_mlflow.training.{_HOMES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)
