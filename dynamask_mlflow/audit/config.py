@@ -66,7 +66,7 @@ class AuditConfig(ExplainConfig):
     effect: float = 0.025
     tolerance: float = 0.06
     block: int = 6
-    version_lost: float = 0.8
+    version_lost: float = 0.9
     version_channel: float = 0.15
     version_hours: float = 0.15
     canary_tolerance: float = 0.005

@@ -39,6 +39,9 @@ from dynamask_mlflow.experiments.drift_data import (
 
 Report = Callable[[str], None]
 Stays = dict[str, NDArray[Any]]
+_TEST = ("reference_instances", "permutations", "alpha", "effect", "tolerance", "block", "input_level")
+_TREND = ("cusum_threshold", "cusum_effect", "cusum_window")
+_VERSION = ("anchors", "version_lost", "version_channel", "version_hours")
 _SCENARIOS: dict[str, list[tuple[str, Change]]] = {
     "physionet": [
         ("glucose in another unit", other_unit("Glucose", 1 / 18)),
@@ -115,7 +118,7 @@ def _windows(case: Case, pool: Measured, count: int, report: Report) -> list[Row
     rows = []
     for what, size, draw, times, wanted in jobs:
         compute = partial(_simulate, case, pool, draw, size, times)
-        drift, ok, rank, inputs = _cached(case, f"window {what} {size} {times}", compute)
+        drift, ok, rank, inputs = _cached(case, f"window {what} {size} {times}", compute, _TEST)
         rows.append(Row(case.name, what, size, drift, ok, rank, inputs, wanted))
         report(f"{case.name}: {what}, n = {size}: drift {drift:.3f}, ok {ok:.3f}, inputs {inputs:.2f}")
     return rows
@@ -203,7 +206,7 @@ def _years(case: Case, pool: Measured, years: int) -> list[str]:
             plain += min(p) <= 0.05
         return [alarms / years, plain / years]
 
-    rate, naive = _cached(case, f"years {years}", count)
+    rate, naive = _cached(case, f"years {years}", count, _TEST + _TREND)
     return [
         f"{case.name}: over a year of monthly audits with nothing changed, {rate:.3f} of {years} years had a false "
         f"alarm (p <= .05 alone: {naive:.2f}); wanted at most .05."
@@ -232,7 +235,7 @@ def _versions(case: Case, pool: Measured, quick: bool, report: Report) -> list[s
 
     results: dict[str, list[list[float]]] = {"benign": [], "harmful": []}
     for kind, what, version in versions:
-        results[kind].append(_cached(case, f"version {what}", partial(sizes, what, version)))
+        results[kind].append(_cached(case, f"version {what}", partial(sizes, what, version), _VERSION))
         report(f"{case.name}: {what}: {np.round(results[kind][-1], 3)}")
     benign, harmful = (np.array(results[kind]) for kind in ("benign", "harmful"))
     return [
@@ -268,7 +271,7 @@ def _canary(case: Case, pool: Measured) -> list[str]:
             found += [result.moved, float(result.identical)]
         return found
 
-    same, exact, swapped, _, rounded, hidden = _cached(case, "canary and bits", moves)
+    same, exact, swapped, _, rounded, hidden = _cached(case, "canary and bits", moves, ())
     return [
         f"{case.name}: canary, same model and runtime: {same:.4f} moved, {'identical' if exact else 'not identical'} "
         f"masks; two channels swapped: {swapped:.3f} (alarm above {case.config.canary_tolerance}); weights rounded to "
@@ -302,12 +305,18 @@ def _calendar(case: Case, quick: bool, report: Report) -> list[str]:
     return notes
 
 
-def _cached(case: Case, what: str, compute: Callable[[], list[float]]) -> list[float]:
-    """Done parts are kept: an interrupted experiment goes on where it was."""
+def _cached(case: Case, what: str, compute: Callable[[], list[float]], uses: tuple[str, ...]) -> list[float]:
+    """Done parts are kept, by the settings that they use: an interrupted experiment goes on where it was."""
     from dynamask_mlflow.audit.shards import code_version
     from dynamask_mlflow.tracking.spool import write_whole
 
-    settings = {"data": case.pool.digest, "code": code_version(), "config": case.config.audit_digest, "what": what}
+    settings = {
+        "data": case.pool.digest,
+        "code": code_version(),
+        "explainer": case.config.explainer_digest,
+        "what": what,
+        **{name: getattr(case.config, name) for name in uses},
+    }
     path = cache_folder() / "drift" / f"{settings_key(f'{case.name}-result', settings)}.json"
     if path.is_file():
         stored: list[float] = json.loads(path.read_text(encoding="utf-8"))
