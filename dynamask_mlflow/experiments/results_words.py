@@ -17,6 +17,10 @@ deviation over the seeds, each seed with its own data and its own model.
 - AUP, AUR, information I and entropy S judge the mask; AUROC and AUPRC judge the ordering of the cells. AUP and AUR are
   integrated exactly. Scores of methods that give no masks are scaled to [0, 1] for each instance, as in the paper.
 - Higher is better, except for S, ACC and CPP.
+- Seeds and instances stand in each row, and may be fewer than the paper's (10 repetitions of the rare experiments, 5 of
+  state, 3 of MIMIC) or than another row's. Methods are compared over the seeds that both ran, and the text says where
+  those are fewer. What was not run is listed under each table; without `--seeds` and `--instances` the commands run
+  the full size, and with `--log` they go on where an earlier run stopped.
 - CPU seconds an instance are of the process, all its threads together: the clock on the wall would
   measure who else used the machine. Methods that train a helper model (FIT, RETAIN) carry that cost in full."""
 
