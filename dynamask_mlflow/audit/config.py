@@ -63,7 +63,7 @@ class AuditConfig(ExplainConfig):
     reference: str = "pinned"
     permutations: int = 1999
     alpha: float = 0.01
-    effect: float = 0.025
+    effect: float = 0.035
     tolerance: float = 0.06
     block: int = 6
     version_lost: float = 0.9
@@ -74,8 +74,8 @@ class AuditConfig(ExplainConfig):
     trust_minimum: int = 20
     input_level: float = 0.05
     quality_effect: float = 0.5
-    cusum_threshold: float = 20.0
-    cusum_effect: float = 0.02
+    cusum_threshold: float = 100.0
+    cusum_effect: float = 0.04
     cusum_window: int = 3
     max_failures: float = 0.1
     hash_ids: bool = False
