@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -80,9 +80,7 @@ fragile = build_audit_dag(
         ),
     },
 )
-server = build_audit_dag(
-    MODEL, DATA, dag_id="ward_server", assets=[Asset("ward_data")], end_date=datetime(2026, 5, 1, tzinfo=UTC), **SHARED
-)
+server = build_audit_dag(MODEL, DATA, dag_id="ward_server", assets=[Asset("ward_data")], **SHARED)
 celery = build_audit_dag(
     MODEL,
     DATA,
