@@ -105,7 +105,7 @@ def test_weak_drift_adds_up_over_the_audits():
     weak = stays(150, 2, mean=(3.84, 3.16, 2, 1))
     alone = judge(weak)
     config = CONFIG.with_options(alpha=0.002, permutations=999)
-    evidence = compare(stays(300, 1), weak, config, history=((0.01, 0.03),) * 4)
+    evidence = compare(stays(300, 1), weak, config, history=((0.01, 0.06),) * 4)
     trend = decide(evidence, config)
     assert alone.metrics["moved_channels"] < 0.06
     assert trend.state == "drift"
