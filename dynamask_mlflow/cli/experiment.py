@@ -143,21 +143,22 @@ def perturbation(**options: Any) -> None:
 )
 @click.option("--quick", is_flag=True, help="Show quick runs too.")
 def results(tracking_uri: str | None, output: Path, quick: bool) -> None:
-    """Write the page of results from the runs that were logged with --log."""
+    """Write the page of results, and its images beside it, from the runs that were logged with --log."""
     from mlflow import MlflowClient
 
-    from dynamask_mlflow.experiments.results_page import results_page
+    from dynamask_mlflow.experiments.results_page import draw_pictures, results_page
     from dynamask_mlflow.experiments.results_runs import read_sections
 
     try:
-        page = results_page(read_sections(MlflowClient(tracking_uri=tracking_uri), quick=quick))
+        sections = read_sections(MlflowClient(tracking_uri=tracking_uri), quick=quick)
+        if str(output) == "-":
+            click.echo(results_page(sections), nl=False)
+            return
+        drawn = draw_pictures(sections, output.parent / "images")
+        pictures = {title: [f"images/{path.name}" for path in paths] for title, paths in drawn.items()}
+        output.write_text(results_page(sections, pictures), encoding="utf-8")
     except ValueError as error:
         raise click.ClickException(str(error)) from error
-    if str(output) == "-":
-        click.echo(page, nl=False)
-        return
-    output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(page, encoding="utf-8")
     click.echo(f"Wrote {output}.")
 
 

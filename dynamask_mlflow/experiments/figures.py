@@ -34,7 +34,7 @@ _MAPS_SHOWN = 2
 def draw_figures(title: str, result: ExperimentResult, case: Case, folder: Path, form: str = "svg") -> list[Path]:
     """Draw what the trials allow, in `folder`, as svg or png. `case` is that of the first seed."""
     folder.mkdir(parents=True, exist_ok=True)
-    figures = {f"{curve}-against-area": fig for curve, fig in _curves(title, result).items()}
+    figures = {f"{curve}-against-area": fig for curve, fig in area_curves(title, result).items()}
     kept = _kept(result)
     if kept:
         if case.truth is None:
@@ -42,13 +42,17 @@ def draw_figures(title: str, result: ExperimentResult, case: Case, folder: Path,
         else:
             for row in range(min(_MAPS_SHOWN, *(len(masks) for masks in kept.values()))):
                 figures[f"saliency-maps-{row + 1}"] = _maps(title, kept, case, row)
-    paths = []
-    for name, figure in figures.items():
-        path = folder / f"{result.experiment}-{name}.{form}"
-        # A fixed salt and no date: equal runs, equal files.
-        figure.savefig(path, bbox_inches="tight", dpi=110, metadata={"Date": None} if form == "svg" else None)
-        paths.append(path)
-    return paths
+    return [save(figure, folder / f"{result.experiment}-{name}.{form}") for name, figure in figures.items()]
+
+
+def save(figure: Figure, path: Path) -> Path:
+    """Without a date and with fixed names inside: equal runs, equal files."""
+    import matplotlib
+
+    with matplotlib.rc_context({"svg.hashsalt": "dynamask"}):
+        metadata = {"Date": None} if path.suffix == ".svg" else None
+        figure.savefig(path, bbox_inches="tight", dpi=110, metadata=metadata)
+    return path
 
 
 def _kept(result: ExperimentResult) -> dict[str, Masks]:
@@ -57,7 +61,7 @@ def _kept(result: ExperimentResult) -> dict[str, Masks]:
     return {t.method: t.masks for t in result.trials if t.seed == first and t.masks is not None}
 
 
-def _curves(title: str, result: ExperimentResult) -> Mapping[str, Figure]:
+def area_curves(title: str, result: ExperimentResult) -> Mapping[str, Figure]:
     """One figure a curve: the mean over the seeds, and a band of one standard deviation."""
     names = {name for trial in result.trials for name in trial.metrics}
     figures = {}
@@ -125,10 +129,8 @@ def _cells(axes: Axes, panel: NDArray[Any], name: str) -> None:
 
 def _canvas(panels: int, size: tuple[float, float], columns: int = 1) -> tuple[Figure, Sequence[Axes]]:
     """A figure without a window and without pyplot's global state."""
-    import matplotlib
     from matplotlib.figure import Figure
 
-    matplotlib.rcParams["svg.hashsalt"] = "dynamask"
     figure = Figure(figsize=size, layout="constrained")
     rows = -(-panels // columns)
     return figure, [figure.add_subplot(rows, columns, place + 1) for place in range(panels)]

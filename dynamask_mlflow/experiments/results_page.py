@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
+from dynamask_mlflow.experiments.figures import area_curves, save
 from dynamask_mlflow.experiments.mimic import COLUMNS as MIMIC_COLUMNS
 from dynamask_mlflow.experiments.mimic import PRESETS as MIMIC_PRESETS
 from dynamask_mlflow.experiments.perturbation import COLUMNS as PERTURBATION_COLUMNS
@@ -31,19 +33,33 @@ _LOWER = ("entropy", "acc/", "acc_batch/", "cpp/")
 # Facts of the case, and what has no better or worse.
 _NO_CONTEST = ("accuracy", "model_auroc", "area")
 _EQUAL = 5e-4
+_PICTURED = ("error", "ce", "acc")
 
 
-def results_page(sections: Sequence[Section]) -> str:
-    """The whole page as Markdown."""
+def results_page(sections: Sequence[Section], pictures: Mapping[str, Sequence[str]] | None = None) -> str:
+    """The whole page as Markdown; `pictures` are addresses of images by the title of their section."""
     if not sections:
         raise ValueError("Expected logged experiments that are not quick, but there are none.")
     parts = [INTRODUCTION]
     for section in sections:
-        parts += _section(section)
+        parts += _section(section, (pictures or {}).get(section.title, ()))
     return "\n\n".join(parts) + "\n"
 
 
-def _section(section: Section) -> list[str]:
+def draw_pictures(sections: Sequence[Section], folder: Path) -> dict[str, list[Path]]:
+    """The curves against the area of each section, as images in `folder`, by title."""
+    folder.mkdir(parents=True, exist_ok=True)
+    drawn: dict[str, list[Path]] = {}
+    for section in sections:
+        slug = re.sub(r"[^a-z0-9]+", "-", section.title.lower())[:48].strip("-")
+        for curve, figure in area_curves(section.title, section.result()).items():
+            if curve in _PICTURED:
+                path = folder / f"results-{slug}-{curve}.svg"
+                drawn.setdefault(section.title, []).append(save(figure, path))
+    return drawn
+
+
+def _section(section: Section, pictures: Sequence[str]) -> list[str]:
     columns = _COLUMNS.get(section.name, {})
     entries = sorted(section.entries, key=_row_order)
     parts = [f"## {section.title}"]
@@ -52,6 +68,7 @@ def _section(section: Section) -> list[str]:
     parts.append(as_markdown(_table(section, entries, columns)))
     if section.name != "perturbation":
         parts += _verdicts(section, columns)
+    parts += [f"![{section.title}]({picture})" for picture in pictures]
     parts += _curve_tables(entries)
     parts.append("Settings and commands: " + "; ".join(dict.fromkeys(_settings(entry) for entry in entries)) + ".")
     parts.append("```sh\n" + "\n".join(_commands(entries)) + "\n```")

@@ -56,6 +56,10 @@ class Section:
     title: str
     entries: tuple[Entry, ...]
 
+    def result(self) -> ExperimentResult:
+        """All trials together, as if one run had made them."""
+        return ExperimentResult(self.name, tuple(trial for entry in self.entries for trial in entry.trials), {})
+
     def entry(self, method: str) -> Entry | None:
         return next((entry for entry in self.entries if entry.method == method), None)
 
