@@ -1,10 +1,28 @@
-"""One thread for torch: the suite's own processes already share the cores."""
+"""What every test can rely on: one thread of torch, and MLflow as it was before."""
+
+import os
+import sys
+from collections.abc import Iterator
 
 import pytest
 
 
 @pytest.fixture(autouse=True, scope="session")
 def one_torch_thread() -> None:
+    """The suite's own processes already share the cores."""
     import torch
 
     torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def mlflow_as_before() -> Iterator[None]:
+    """`mlflow.set_experiment` and friends leave traces in the environment and in the process; none outlives its test."""
+    before = {name: value for name, value in os.environ.items() if name.startswith("MLFLOW_")}
+    yield
+    for name in [name for name in os.environ if name.startswith("MLFLOW_")]:
+        del os.environ[name]
+    os.environ.update(before)
+    fluent = sys.modules.get("mlflow.tracking.fluent")
+    if fluent is not None:
+        fluent._active_experiment_id = None
