@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install demo ui test lint bench clean
+.PHONY: help install demo ui test test-celery lint bench clean
 .DEFAULT_GOAL := help
 
 help:  ## show this list
@@ -20,6 +20,10 @@ $(STAMP): setup.cfg constraints.txt
 
 test: $(STAMP)  ## run the whole test suite
 	$(BIN)/python -m pytest
+
+test-celery: $(STAMP)  ## audits on two Celery workers, one of which is lost (needs redis-server)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[celery]'
+	DYNAMASK_TEST_CELERY=1 $(BIN)/python -m pytest tests/orchestration/test_celery_workers.py
 
 lint: $(STAMP)  ## ruff and mypy
 	$(BIN)/ruff check .

