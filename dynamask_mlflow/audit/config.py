@@ -67,7 +67,7 @@ class AuditConfig(ExplainConfig):
     tolerance: float = 0.06
     block: int = 6
     version_lost: float = 0.9
-    version_channel: float = 0.15
+    version_channel: float = 0.075
     version_hours: float = 0.15
     canary_tolerance: float = 0.005
     trust_alpha: float = 0.01
