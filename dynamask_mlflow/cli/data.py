@@ -22,43 +22,29 @@ def data() -> None:
 
 @data.command()
 @click.option("--source", required=True, help="mimic3, mimic4, meds, long or synthetic.")
-@click.option(
-    "--path", required=True, help="A folder, a file (long), or postgresql://... for MIMIC in Postgres."
-)
+@click.option("--path", required=True, help="A folder, a file (long), or postgresql://... for MIMIC in Postgres.")
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="The dataset's folder.")
 @click.option("--features", default=None, help="fit32, fit31, physionet2012 or a YAML file. [default: fit32]")
-@click.option(
-    "--label", default="hospital", show_default=True, help="hospital or icu mortality after the window."
-)
+@click.option("--label", default="hospital", show_default=True, help="hospital or icu mortality after the window.")
 @click.option(
     "--require",
     default="none",
     show_default=True,
     help="Channels that must be observed: none, all, vitals, named, or a comma-separated list.",
 )
-@click.option(
-    "--until", default=None, help="Last window (such as 2023-12) to train on; the rest is split 'later'."
-)
+@click.option("--until", default=None, help="Last window (such as 2023-12) to train on; the rest is split 'later'.")
 @click.option(
     "--preprocessing",
     default=None,
     help="Statistics of a trained model: a JSON file or a model URI. Nothing is fitted then.",
 )
 @click.option("--stays", default=None, help="long: the table of stays, with ids, labels, admission times.")
-@click.option(
-    "--column", "columns", multiple=True, metavar="NAME=OWN", help="long: say what a column is called."
-)
+@click.option("--column", "columns", multiple=True, metavar="NAME=OWN", help="long: say what a column is called.")
 @click.option("--clock", default="auto", show_default=True, help="long: minutes, hours, timestamp or auto.")
 @click.option("--schema", "schemas", multiple=True, help="Postgres: where to look for tables.")
-@click.option(
-    "--one-calendar", is_flag=True, help="Dates are comparable across patients: windows are months."
-)
-@click.option(
-    "--drop-contradictory-deaths", is_flag=True, help="Drop stays that go on after a recorded death."
-)
-@click.option(
-    "--memory-limit", default="512MB", show_default=True, help="Of the query engine; tensors come on top."
-)
+@click.option("--one-calendar", is_flag=True, help="Dates are comparable across patients: windows are months.")
+@click.option("--drop-contradictory-deaths", is_flag=True, help="Drop stays that go on after a recorded death.")
+@click.option("--memory-limit", default="512MB", show_default=True, help="Of the query engine; tensors come on top.")
 @click.option("--threads", type=int, default=None, help="Of the query engine. [default: all cores]")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the split.")
 @click.option("--overwrite", is_flag=True, help="Replace a dataset that is there.")
@@ -79,9 +65,7 @@ def build(out: Path, overwrite: bool, strict: bool, preprocessing: str | None, *
     shared = ("label", "require", "until", "seed", "drop_contradictory_deaths", "memory_limit", "threads")
     with _reported():
         if out.exists() and not overwrite:
-            raise DataError(
-                f"Expected nothing at {out}, but there is something; --overwrite replaces a dataset."
-            )
+            raise DataError(f"Expected nothing at {out}, but there is something; --overwrite replaces a dataset.")
         source = open_source(
             options["source"],
             options["path"],
@@ -134,9 +118,7 @@ def describe(path: Path, as_json: bool) -> None:
     with _reported():
         dataset = StayDataset.load(path)
     if as_json:
-        click.echo(
-            json.dumps({"digest": dataset.digest, "shape": dataset.x.shape, **dataset.report}, indent=2)
-        )
+        click.echo(json.dumps({"digest": dataset.digest, "shape": dataset.x.shape, **dataset.report}, indent=2))
         return
     print_report(dataset)
     click.echo(f"Digest {dataset.digest}.")

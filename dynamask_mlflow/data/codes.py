@@ -52,9 +52,7 @@ def flatten(features: FeatureSet, lists: Mapping[str, str]) -> CodeTable:
         high=np.array([group.high for group in groups], dtype=np.float64),
         scale=np.array([group.scale for group in groups], dtype=np.float64),
         offset=np.array([group.offset for group in groups], dtype=np.float64),
-        missing=np.array(
-            [group.missing[0] if group.missing else np.nan for group in groups], dtype=np.float64
-        ),
+        missing=np.array([group.missing[0] if group.missing else np.nan for group in groups], dtype=np.float64),
     )
 
 

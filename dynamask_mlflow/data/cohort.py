@@ -56,9 +56,7 @@ def select_cohort(
         kept &= ~now
     if not kept.any():
         counts = "; ".join(f"{e.reason}: {e.count}" for e in exclusions if e.count)
-        raise DataError(
-            f"Expected stays of adults of at least {hours} h, but none of {len(stays)} is left ({counts})."
-        )
+        raise DataError(f"Expected stays of adults of at least {hours} h, but none of {len(stays)} is left ({counts}).")
     cohort = stays[kept].reset_index(drop=True)
     cohort["label"] = cohort[LABELS[label]].astype(np.float32)
     cohort["age"] = cohort["age"].clip(upper=AGE_CAP)

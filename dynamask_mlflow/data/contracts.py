@@ -63,9 +63,7 @@ def check_stays(stays: pd.DataFrame, label: str) -> list[Finding]:
 def check_events(features: FeatureSet, codes: CodeTable, grid: Grid) -> list[Finding]:
     """Values, units and times of the events, by channel."""
     if not grid.tallies["read"].sum():
-        raise DataError(
-            f"Expected events with one of the {len(codes)} codes of {features.name}, but got none."
-        )
+        raise DataError(f"Expected events with one of the {len(codes)} codes of {features.name}, but got none.")
     found = []
     for index, channel in enumerate(features.channels):
         own = np.flatnonzero(codes.channel == index)
@@ -91,9 +89,7 @@ def _check_channel(channel: Channel, tally: dict[str, int], units: dict[str, int
         found.append(Finding("warning" if suspicious else "note", "range", name, outside, message))
     if units:
         listed = ", ".join(f"{unit!r} x {count}" for unit, count in sorted(units.items()))
-        message = (
-            f"Expected {name} in {channel.unit}, but {tally['unit']} of {read} values differ ({listed})."
-        )
+        message = f"Expected {name} in {channel.unit}, but {tally['unit']} of {read} values differ ({listed})."
         found.append(Finding("warning", "unit", name, tally["unit"], message))
     if tally["time"]:
         message = f"{tally['time']} of {read} events of {name} have no time that can be read."
@@ -138,9 +134,7 @@ def check_tensor(
     ahead = [channel.name for channel in features.channels if channel.fill == "window_mean"]
     if ahead:
         listed = ", ".join(ahead)
-        message = (
-            f"{len(ahead)} channels are filled with the mean of the window, future hours included ({listed})."
-        )
+        message = f"{len(ahead)} channels are filled with the mean of the window, future hours included ({listed})."
         found.append(Finding("warning", "not causal", listed, len(ahead), message))
     return found
 

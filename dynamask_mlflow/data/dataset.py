@@ -100,9 +100,7 @@ class StayDataset:
         chosen = np.isin(self.windows, names)
         if not chosen.any():
             present = ", ".join(sorted(set(self.windows.tolist())))
-            raise DataError(
-                f"Expected stays in the windows {', '.join(names)}, but there are only: {present}."
-            )
+            raise DataError(f"Expected stays in the windows {', '.join(names)}, but there are only: {present}.")
         return self.select(chosen)
 
     def frame(self) -> pd.DataFrame:
@@ -153,9 +151,7 @@ class StayDataset:
         try:
             arrays = {name: np.load(folder / f"{name}.npy", allow_pickle=False) for name in _ARRAYS}
         except (OSError, ValueError, EOFError) as error:
-            raise DataError(
-                f"Expected a whole dataset at {folder}, but it cannot be read: {error}."
-            ) from error
+            raise DataError(f"Expected a whole dataset at {folder}, but it cannot be read: {error}.") from error
         dataset = cls(
             **arrays,
             times=tuple(meta["times"]),
@@ -164,9 +160,7 @@ class StayDataset:
             report=meta["report"],
         )
         if verify and dataset.digest != meta["digest"]:
-            raise DataError(
-                f"Expected the digest {meta['digest']} at {folder}, but the files give {dataset.digest}."
-            )
+            raise DataError(f"Expected the digest {meta['digest']} at {folder}, but the files give {dataset.digest}.")
         return dataset
 
 

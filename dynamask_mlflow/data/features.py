@@ -104,9 +104,7 @@ def load_feature_set(name: str) -> FeatureSet:
 
 def packaged_feature_sets() -> list[str]:
     folder = resources.files("dynamask_mlflow.data") / "feature_sets"
-    return sorted(
-        entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml")
-    )
+    return sorted(entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml"))
 
 
 def _read(name: str) -> dict[str, Any]:
@@ -118,18 +116,14 @@ def _read(name: str) -> dict[str, Any]:
             raise DataError(f"Expected a feature set at {path}, but there is no such file.")
         text = path.read_text(encoding="utf-8")
     elif name in packaged_feature_sets():
-        text = (resources.files("dynamask_mlflow.data") / "feature_sets" / f"{name}.yaml").read_text(
-            encoding="utf-8"
-        )
+        text = (resources.files("dynamask_mlflow.data") / "feature_sets" / f"{name}.yaml").read_text(encoding="utf-8")
     else:
         valid = ", ".join(packaged_feature_sets())
         raise DataError(f"Expected a feature set, one of {valid} or a YAML file, but got {name!r}.")
     try:
         document = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise DataError(
-            f"Expected YAML in the feature set {name}, but it cannot be parsed: {error}"
-        ) from error
+        raise DataError(f"Expected YAML in the feature set {name}, but it cannot be parsed: {error}") from error
     if not isinstance(document, dict):
         raise DataError(f"Expected a mapping in the feature set {name}, but got {type(document).__name__}.")
     return document
@@ -155,9 +149,7 @@ def _parse(document: Mapping[str, Any], where: str) -> FeatureSet:
     base: dict[str, Any] = dict(_read(document["extends"])) if "extends" in document else {}
     dropped = set(document.get("drop", ()))
     replaced = document.get("replace", {})
-    entries = [
-        replaced.get(e.get("name"), e) for e in base.get("channels", ()) if e.get("name") not in dropped
-    ]
+    entries = [replaced.get(e.get("name"), e) for e in base.get("channels", ()) if e.get("name") not in dropped]
     entries += list(document.get("channels", ()))
     fill_by_kind = document.get("fill", {})
     channels = tuple(_channel(entry, fill_by_kind, where) for entry in entries)
@@ -166,9 +158,7 @@ def _parse(document: Mapping[str, Any], where: str) -> FeatureSet:
         raise DataError(f"Expected at least one channel in the feature set {where}, but got none.")
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
-        raise DataError(
-            f"Expected unique channel names in the feature set {where}, but got {repeated} twice."
-        )
+        raise DataError(f"Expected unique channel names in the feature set {where}, but got {repeated} twice.")
     groups = {
         name: tuple(member for member in members if member in names)
         for name, members in document.get("groups", base.get("groups", {})).items()
@@ -185,9 +175,7 @@ def _parse(document: Mapping[str, Any], where: str) -> FeatureSet:
 
 def _channel(entry: Any, fill_by_kind: Mapping[str, str], where: str) -> Channel:
     if not isinstance(entry, Mapping) or "name" not in entry:
-        raise DataError(
-            f"Expected every channel of the feature set {where} to have a name, but got {entry!r}."
-        )
+        raise DataError(f"Expected every channel of the feature set {where} to have a name, but got {entry!r}.")
     name = str(entry["name"])
     group_keys = {f.name for f in fields(CodeGroup)} - {"low", "high"} | {"range", "convert"}
     own_keys = {f.name for f in fields(Channel)} - {"groups"} | {"also"}
@@ -198,9 +186,7 @@ def _channel(entry: Any, fill_by_kind: Mapping[str, str], where: str) -> Channel
         if value not in valid:
             raise DataError(f"Expected {key} of channel {name} to be one of {valid}, but got {value!r}.")
     if kind == "static" and not entry.get("static"):
-        raise DataError(
-            f"Expected channel {name} of kind static to name a column of the stays, but got none."
-        )
+        raise DataError(f"Expected channel {name} of kind static to name a column of the stays, but got none.")
     groups = []
     if entry.get("codes"):
         groups.append(_group(entry, name))
@@ -228,9 +214,7 @@ def _group(entry: Mapping[str, Any], channel: str) -> CodeGroup:
     low, high = entry.get("range", [None, None])
     low, high = -1e9 if low is None else float(low), 1e9 if high is None else float(high)
     if not low < high:
-        raise DataError(
-            f"Expected range [low, high] of channel {channel} with low < high, but got [{low}, {high}]."
-        )
+        raise DataError(f"Expected range [low, high] of channel {channel} with low < high, but got [{low}, {high}].")
     convert = entry.get("convert", "")
     if convert not in CONVERSIONS:
         valid = ", ".join(repr(key) for key in CONVERSIONS if key)

@@ -52,9 +52,7 @@ class Grid:
         return values, observed
 
 
-def fill_grid(
-    engine: Engine, source: Source, cohort: str, codes: CodeTable, grid: Grid
-) -> Iterator[tuple[str, int]]:
+def fill_grid(engine: Engine, source: Source, cohort: str, codes: CodeTable, grid: Grid) -> Iterator[tuple[str, int]]:
     """Stream every event of the cohort into `grid`; yields (table, rows so far) for a progress bar."""
     import pyarrow as pa
 

@@ -80,9 +80,7 @@ def build(
             )
             codes, unknown = source.codes(engine, features)
             grid = Grid.empty(len(cohort), features.hours, len(features.channels), len(codes))
-            for label, count in fill_grid(
-                engine, source, _register(engine, cohort, features.hours), codes, grid
-            ):
+            for label, count in fill_grid(engine, source, _register(engine, cohort, features.hours), codes, grid):
                 report(label, count)
         finally:
             source.close()
@@ -157,9 +155,7 @@ def _register(engine: Engine, cohort: pd.DataFrame, hours: int) -> str:
     return engine.register("cohort", table)
 
 
-def _fill_static(
-    features: FeatureSet, cohort: pd.DataFrame, values: NDArray[Any], observed: NDArray[Any]
-) -> None:
+def _fill_static(features: FeatureSet, cohort: pd.DataFrame, values: NDArray[Any], observed: NDArray[Any]) -> None:
     for index, channel in enumerate(features.channels):
         if channel.kind == "static":
             column = _static(channel, cohort)
@@ -170,9 +166,7 @@ def _fill_static(
 
 def _static(channel: Channel, cohort: pd.DataFrame) -> NDArray[np.float64]:
     if channel.static not in cohort:
-        raise DataError(
-            f"Expected channel {channel.name} to name a column of the stays, but got {channel.static!r}."
-        )
+        raise DataError(f"Expected channel {channel.name} to name a column of the stays, but got {channel.static!r}.")
     column = cohort[channel.static]
     if not channel.levels:
         return column.to_numpy(dtype=np.float64)
@@ -181,9 +175,7 @@ def _static(channel: Channel, cohort: pd.DataFrame) -> NDArray[np.float64]:
     def level(text: Any) -> float:
         if not isinstance(text, str) or not text:
             return np.nan
-        return next(
-            (value for prefix, value in channel.levels.items() if text.upper().startswith(prefix)), other
-        )
+        return next((value for prefix, value in channel.levels.items() if text.upper().startswith(prefix)), other)
 
     return np.array([level(text) for text in column], dtype=np.float64)
 
@@ -211,9 +203,7 @@ def _screen(
     return keep, exclusions
 
 
-def _splits(
-    cohort: pd.DataFrame, config: BuildConfig, keep: NDArray[np.bool_], fitted: bool
-) -> NDArray[np.str_]:
+def _splits(cohort: pd.DataFrame, config: BuildConfig, keep: NDArray[np.bool_], fitted: bool) -> NDArray[np.str_]:
     """The split of each stay; "" for later stays of patients who were seen before."""
     splits = np.full(len(cohort), "", dtype="<U10")
     windows = cohort["window"].fillna("").astype(str).to_numpy(dtype=str)
@@ -223,9 +213,7 @@ def _splits(
     later = np.zeros(len(cohort), dtype=bool) if config.until is None else windows > config.until
     now = keep & ~later
     if not now.any():
-        raise DataError(
-            f"Expected stays in windows up to {config.until}, but the windows are {sorted(set(windows))}."
-        )
+        raise DataError(f"Expected stays in windows up to {config.until}, but the windows are {sorted(set(windows))}.")
     patients = cohort["patient_id"].to_numpy()
     labels = cohort["label"].to_numpy(dtype=np.float32)
     splits[now] = split_by_patient(patients[now], labels[now], config.seed, config.shares)
@@ -246,8 +234,4 @@ def _matching(preprocessing: Preprocessing, features: FeatureSet) -> Preprocessi
 def _plain(column: pd.Series[Any]) -> NDArray[Any]:
     """Ids as int64 or fixed-width text: arrays of objects would need pickle."""
     values = column.to_numpy()
-    return (
-        values.astype(np.int64)
-        if np.issubdtype(values.dtype, np.integer)
-        else np.asarray([str(v) for v in values])
-    )
+    return values.astype(np.int64) if np.issubdtype(values.dtype, np.integer) else np.asarray([str(v) for v in values])

@@ -139,9 +139,7 @@ def fit(
     )
 
 
-def _first_observed(
-    values: FloatArray, observed: BoolArray, chosen: NDArray[np.int64]
-) -> NDArray[np.float64]:
+def _first_observed(values: FloatArray, observed: BoolArray, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
     """One observed value a channel: subtracting it first keeps the variance of a far-off mean exact."""
     shift = np.zeros(values.shape[2])
     rows = chosen[:256]

@@ -94,9 +94,7 @@ class FolderTables:
                     return entry
         names = " or ".join(f"{table}{suffix}" for suffix in SUFFIXES)
         places = ", ".join(str(self.path / sub) for sub in self.subfolders)
-        raise DataError(
-            f"Expected the table {table} ({names}, in either case) in {places}, but it is missing."
-        )
+        raise DataError(f"Expected the table {table} ({names}, in either case) in {places}, but it is missing.")
 
 
 def scan_file(engine: Engine, path: Path, columns: Sequence[Column], label: str) -> Scan:
@@ -123,9 +121,7 @@ def scan_file(engine: Engine, path: Path, columns: Sequence[Column], label: str)
     return scan
 
 
-def resolve_columns(
-    label: str, source: str, types: dict[str, str], columns: Sequence[Column], where: str
-) -> Scan:
+def resolve_columns(label: str, source: str, types: dict[str, str], columns: Sequence[Column], where: str) -> Scan:
     """Match canonical columns with the table's own, whatever their case; name every missing one."""
     by_lower = {name.lower(): name for name in types}
     expressions, raw, missing = {}, {}, []
@@ -140,9 +136,7 @@ def resolve_columns(
             raw[column.name] = quoted(own)
             expressions[column.name] = cast(quoted(own), types[own], column.type)
     if missing:
-        raise DataError(
-            f"Expected the columns {', '.join(missing)} in {where}, but it has only {', '.join(types)}."
-        )
+        raise DataError(f"Expected the columns {', '.join(missing)} in {where}, but it has only {', '.join(types)}.")
     return Scan(label=label, source=source, expressions=expressions, raw=raw)
 
 
@@ -166,8 +160,7 @@ def load(engine: Engine, tables: Tables, table: str, columns: Sequence[Column]) 
     scan = tables.scan(engine, table, columns, None)
     name = engine.new_name(table)
     pairs = ", ".join(
-        f"{scan.expressions[c.name]} AS {quoted(c.name)}, "
-        f"{scan.raw[c.name]} IS NOT NULL AS {quoted('has_' + c.name)}"
+        f"{scan.expressions[c.name]} AS {quoted(c.name)}, {scan.raw[c.name]} IS NOT NULL AS {quoted('has_' + c.name)}"
         for c in columns
     )
     engine.execute(f"CREATE TEMP TABLE {name} AS SELECT {pairs} FROM {scan.source}", scan.label)
@@ -184,13 +177,9 @@ def load(engine: Engine, tables: Tables, table: str, columns: Sequence[Column]) 
         unreadable, empty = row[1 + 2 * position], row[2 + 2 * position]
         where = f"{table}.{column.name}"
         if column.required and column.type == "BIGINT" and empty:
-            raise DataError(
-                f"Expected integers in {where}, but {empty} of {row[0]} cannot be read or are empty."
-            )
+            raise DataError(f"Expected integers in {where}, but {empty} of {row[0]} cannot be read or are empty.")
         if unreadable:
-            what = {"TIMESTAMP": "times", "BIGINT": "integers", "DOUBLE": "numbers"}.get(
-                column.type, column.type
-            )
+            what = {"TIMESTAMP": "times", "BIGINT": "integers", "DOUBLE": "numbers"}.get(column.type, column.type)
             findings.append(
                 Finding(
                     "warning",

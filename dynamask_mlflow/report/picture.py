@@ -55,9 +55,7 @@ def _steps(count: int, room: float, least: float) -> range:
     return range(0, count, every)
 
 
-def heat_map_png(
-    mask: ArrayLike, channel_names: Sequence[str], times: Sequence[Any], title: str = ""
-) -> bytes:
+def heat_map_png(mask: ArrayLike, channel_names: Sequence[str], times: Sequence[Any], title: str = "") -> bytes:
     """Draw a mask (T, d) in [0, 1]; returns the bytes of a PNG file."""
     cells = np.clip(np.nan_to_num(np.asarray(mask, dtype=np.float32)), 0.0, 1.0)
     if cells.ndim != 2 or 0 in cells.shape:
@@ -65,13 +63,10 @@ def heat_map_png(
     steps, channels = cells.shape
     if (len(times), len(channel_names)) != (steps, channels):
         raise ValueError(
-            f"Expected {steps} times and {channels} channel names, "
-            f"but got {len(times)} and {len(channel_names)}."
+            f"Expected {steps} times and {channels} channel names, but got {len(times)} and {len(channel_names)}."
         )
     cells = _pool(_pool(cells, _WIDTH, 0), _HEIGHT, 1)
-    across, down = (
-        max(1, min(16, size // count)) for size, count in zip((_WIDTH, _HEIGHT), cells.shape, strict=True)
-    )
+    across, down = (max(1, min(16, size // count)) for size, count in zip((_WIDTH, _HEIGHT), cells.shape, strict=True))
     down = max(down, 4) if cells.shape[1] * 4 <= _HEIGHT else down
     width, height = cells.shape[0] * across, cells.shape[1] * down
 
@@ -92,9 +87,7 @@ def heat_map_png(
     if title:
         draw.text((14, 16), _fit(title, large, canvas.width - 28), fill=_INK, font=large)
     for row, label in labels.items():
-        draw.text(
-            (left - 8, top + (row + 0.5) * height / channels), label, fill=_INK, font=small, anchor="rm"
-        )
+        draw.text((left - 8, top + (row + 0.5) * height / channels), label, fill=_INK, font=small, anchor="rm")
     widest = max(small.getlength(str(t)[:16]) for t in (times[0], times[-1]))
     for column in _steps(steps, width, widest + 14):
         label = _fit(str(times[column]), small, widest + 10)

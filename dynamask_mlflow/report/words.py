@@ -67,9 +67,7 @@ _SHARED = {
         "lower",
     ),
     "converged": _flag("Settled", "The search for the mask came to rest."),
-    "dead_gradient": _flag(
-        "No gradient", "The model does not react to this input, so its mask says nothing."
-    ),
+    "dead_gradient": _flag("No gradient", "The model does not react to this input, so its mask says nothing."),
     "constant_prediction": _flag("Constant", "The prediction is the same whatever is removed."),
     "plateau": _flag("Plateau", "No area stands out: several would do equally well."),
 }
@@ -186,9 +184,7 @@ def where_it_looks(
     return f"{sentence}."
 
 
-def what_removal_does(
-    flipped: int | None, n: int, area: float | None, random_acc: float | None
-) -> str | None:
+def what_removal_does(flipped: int | None, n: int, area: float | None, random_acc: float | None) -> str | None:
     """One sentence: how many predictions flip without the highlighted cells, beside what chance does."""
     if flipped is None or n == 0:
         return None

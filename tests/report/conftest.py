@@ -38,9 +38,7 @@ class Watched:
     def __init__(self, browser: Any, folder: Path, width: int = 660, scheme: str = "light") -> None:
         self.folder, self.complaints = folder, []
         self.page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        self.page.on(
-            "console", lambda m: self.complaints.append(m.text) if m.type in ("error", "warning") else None
-        )
+        self.page.on("console", lambda m: self.complaints.append(m.text) if m.type in ("error", "warning") else None)
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("dialog", self._dialog)
         self.page.on("request", self._request)

@@ -35,13 +35,9 @@ def every_shape() -> dict[str, ReportData]:
         ),
         "classes": small(masks, predictions=before, predictions_without=after, targets=[0, 1, 2, 3, 0, 1]),
         "labels": small(masks, predictions=["yes", "no"] * 3, targets=["no", "no"] * 3),
-        "every step": small(
-            masks, per_step=True, predictions=steps, predictions_without=steps, targets=steps > 0.5
-        ),
+        "every step": small(masks, per_step=True, predictions=steps, predictions_without=steps, targets=steps > 0.5),
         "nothing but masks": small(masks),
-        "one cell": small(
-            np.zeros((1, 1, 1)), curves=Curves(areas=[0.1], values={"ce": [np.nan], "error": [0.5]})
-        ),
+        "one cell": small(np.zeros((1, 1, 1)), curves=Curves(areas=[0.1], values={"ce": [np.nan], "error": [0.5]})),
         "no instance": small(np.zeros((0, 3, 2)), predictions=np.zeros(0), metrics={"area": np.zeros(0)}),
         "not a number": small(
             np.full((6, 12, 5), np.nan),

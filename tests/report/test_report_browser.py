@@ -184,9 +184,7 @@ def test_methods_measured_at_different_areas_share_one_figure(watch: Any) -> Non
         "one": Curves(areas=[0.1, 0.3], values={"ce": [1, 2]}),
         "two": Curves(areas=[0.2, 0.4], values={"ce": [2, 3]}),
     }
-    data = icu_report(
-        3, comparison={k: MethodResult(metrics={"ce": 1.0}, curves=v) for k, v in curves.items()}
-    )
+    data = icu_report(3, comparison={k: MethodResult(metrics={"ce": 1.0}, curves=v) for k, v in curves.items()})
     page, complaints = watch(render_report(data))
     page.click("#tab-methods")
     chart = page.locator("#panel-methods .chart")

@@ -61,9 +61,7 @@ def server(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[s
         str(home / "files"),
     ]
     with (home / "log").open("wb") as log:
-        process = subprocess.Popen(
-            [*command, *stores], cwd=home, stdout=log, stderr=log, start_new_session=True
-        )
+        process = subprocess.Popen([*command, *stores], cwd=home, stdout=log, stderr=log, start_new_session=True)
     try:
         wait_for(f"http://127.0.0.1:{port}/health", process)
         yield f"http://127.0.0.1:{port}"
@@ -93,9 +91,7 @@ def test_report_is_browsed_inside_the_mlflow_ui(browser: Any, server: str, tmp_p
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on(
         "console",
-        lambda m: (
-            complaints.append(m.text) if m.type == "error" and m.location["url"].startswith("blob:") else None
-        ),
+        lambda m: complaints.append(m.text) if m.type == "error" and m.location["url"].startswith("blob:") else None,
     )
     page.goto(f"{server}/#/experiments/{experiment}/runs/{run}/artifacts/dynamask/report.html")
     frame = page.frame_locator("iframe[src^='blob:']")

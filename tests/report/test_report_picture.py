@@ -14,9 +14,7 @@ from dynamask_mlflow.report.colour import paint, scale
 
 def luminance(colours: np.ndarray) -> np.ndarray:
     """CIE lightness L* of sRGB colours."""
-    linear = np.where(
-        colours / 255 <= 0.04045, colours / 255 / 12.92, ((colours / 255 + 0.055) / 1.055) ** 2.4
-    )
+    linear = np.where(colours / 255 <= 0.04045, colours / 255 / 12.92, ((colours / 255 + 0.055) / 1.055) ** 2.4)
     y = linear @ np.array([0.2126, 0.7152, 0.0722])
     return 116 * np.cbrt(np.maximum(y, 1e-6)) - 16
 

@@ -65,9 +65,7 @@ def test_flips_are_counted_from_the_predictions_when_no_metric_says() -> None:
         ("regression", [[1, 2, 3, 4, 5]] * 3, "value", ["1, 2, 3, 4, …"] * 3),
     ],
 )
-def test_predictions_are_told_by_their_shape(
-    task: str, predictions: object, kind: str, text: list[str]
-) -> None:
+def test_predictions_are_told_by_their_shape(task: str, predictions: object, kind: str, text: list[str]) -> None:
     data = small(MASKS, task, class_names=["low", "high"], predictions=predictions)
     outputs = describe_predictions(data.predictions, data)
     assert outputs is not None

@@ -82,6 +82,7 @@ def test_import_mlflow_pulls_in_nothing_heavy() -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert set(done.stdout.split()) == {
         "dynamask_mlflow",
+        "dynamask_mlflow._lazy",
         "dynamask_mlflow._version",
         "dynamask_mlflow.tracking",
         "dynamask_mlflow.tracking.dataset",

@@ -18,14 +18,13 @@ def test_masks_rank_the_planted_cells_clearly_better_than_integrated_gradients_a
     from dynamask_mlflow.tracking.model_settings import ModelSettings
     from dynamask_mlflow.tracking.sequence_model import SequenceModel
     from dynamask_mlflow.training import TrainConfig, fit
-    from dynamask_mlflow.training.register import EXPLAIN
 
     folder = synthesize(tmp_path / "hospital", HospitalConfig(stays=4500, months=12, seed=11))
     dataset = build(open_source("synthetic", str(folder)))
     train, validation = dataset.part("train"), dataset.part("validation")
     fitted = fit((train.x, train.labels), (validation.x, validation.labels), TrainConfig(units=64))
     assert fitted.best.validation_auroc > 0.85
-    settings = ModelSettings(task="classification", output="label", steps=48, channels=32, explain=EXPLAIN)
+    settings = ModelSettings(task="classification", output="label", steps=48, channels=32)
     model = SequenceModel(fitted.model, settings, "cpu")
     found = find_truth(model, dataset.part("test"), load_truth(folder), limit=60)
     masks, gradients = found.scores["dynamask"], found.scores["integrated_gradients"]

@@ -86,9 +86,7 @@ def chart_vitals(
             jitter = rng.integers(0, 240, len(stay)) if extra == 1.0 else rng.integers(300, 3300, len(stay))
             second = hour * 3600 + (into_hour[stay] + jitter) % 3600
             value = signals[channel][stay, hour]
-            second_id = (
-                arterial[stay] if channel in ("SysBP", "DiasBP", "MeanBP") else rng.random(len(stay)) < 0.08
-            )
+            second_id = arterial[stay] if channel in ("SysBP", "DiasBP", "MeanBP") else rng.random(len(stay)) < 0.08
             if channel == "Temp":
                 second_id = rng.random(len(stay)) < 0.3
                 fahrenheit_as_celsius = config.touched("fahrenheit", people.month)[stay]
@@ -147,9 +145,7 @@ def draw_labs(
                 value = value + shift[stay[kept]]
             value = np.maximum(np.round(value, decimals), 10.0**-decimals)
             size = len(value)
-            parts.append(
-                (stay[kept], second[kept], np.full(size, code), value, np.full(size, units.index(unit)))
-            )
+            parts.append((stay[kept], second[kept], np.full(size, code), value, np.full(size, units.index(unit))))
     return _rows(parts, rng, errors=0.0), units
 
 
@@ -166,9 +162,7 @@ def _trips(n: int, rng: np.random.Generator) -> NDArray[np.bool_]:
         gone = rng.random(n) < 0.45
         start = rng.integers(1, CHARTED_HOURS, n)
         length = rng.integers(1, 5, n)
-        away |= (
-            gone[:, None] & (HOURS[None, :] >= start[:, None]) & (HOURS[None, :] < (start + length)[:, None])
-        )
+        away |= gone[:, None] & (HOURS[None, :] >= start[:, None]) & (HOURS[None, :] < (start + length)[:, None])
     return away
 
 

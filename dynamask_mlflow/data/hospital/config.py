@@ -31,9 +31,7 @@ class Drift:
 CALENDAR = (
     Drift("lactate_assay", 12, None, "a new assay reads lactate 1 mmol/L higher"),
     Drift("spo2_charting", 15, None, "every second SpO2 is no longer charted"),
-    Drift(
-        "treatment", 18, None, "respiratory failure no longer raises the risk, renal failure raises it more"
-    ),
+    Drift("treatment", 18, None, "respiratory failure no longer raises the risk, renal failure raises it more"),
     Drift("fahrenheit", 20, 20, "temperatures are entered in Fahrenheit under the Celsius code"),
 )
 

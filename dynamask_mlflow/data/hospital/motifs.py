@@ -65,15 +65,11 @@ def plant(people: People, rng: np.random.Generator) -> Plan:
     n = len(people)
     parts = []
 
-    def draw(
-        chance: float, kinds: tuple[str, ...], start: tuple[float, float], length: tuple[float, float]
-    ) -> None:
+    def draw(chance: float, kinds: tuple[str, ...], start: tuple[float, float], length: tuple[float, float]) -> None:
         stay = np.flatnonzero(rng.random(n) < chance)
         motif = rng.choice(np.asarray(kinds), size=len(stay))
         begin = rng.uniform(*start, len(stay))
-        parts.append(
-            (stay, motif, begin, begin + rng.uniform(*length, len(stay)), rng.uniform(0.75, 1.25, len(stay)))
-        )
+        parts.append((stay, motif, begin, begin + rng.uniform(*length, len(stay)), rng.uniform(0.75, 1.25, len(stay))))
 
     draw(0.20, DETERIORATIONS, (LATE, 38.0), (10.0, 22.0))
     draw(0.03, DETERIORATIONS, (LATE, 38.0), (10.0, 22.0))  # a second organ

@@ -14,9 +14,7 @@ UNITS = ("MICU", "CCU", "SICU", "CSRU")
 READMISSION = 0.07
 # By arrivals of an intensive care unit over the hours of the day: few in the early morning, most in the
 # afternoon.
-ARRIVALS = np.array(
-    [3, 3, 2, 2, 2, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 7, 6, 6, 5, 4, 4, 3], dtype=np.float64
-)
+ARRIVALS = np.array([3, 3, 2, 2, 2, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 7, 6, 6, 5, 4, 4, 3], dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,9 +43,7 @@ def admit(config: HospitalConfig, rng: np.random.Generator) -> People:
     """
     n = config.stays
     month_starts = START.astype("datetime64[M]") + np.arange(config.months + 1)
-    days = (month_starts[1:].astype("datetime64[D]") - month_starts[:-1].astype("datetime64[D]")).astype(
-        np.int64
-    )
+    days = (month_starts[1:].astype("datetime64[D]") - month_starts[:-1].astype("datetime64[D]")).astype(np.int64)
     month = np.sort(rng.integers(0, config.months, n))
     day = np.floor(rng.random(n) * days[month]).astype(np.int64)
     hour = rng.choice(24, size=n, p=ARRIVALS / ARRIVALS.sum())

@@ -89,9 +89,7 @@ def baseline_signals(people: People, rng: np.random.Generator) -> dict[str, Floa
 
 def settle(signals: dict[str, FloatArray]) -> dict[str, FloatArray]:
     """Keep every signal where a living body can be, and derive those that follow from others."""
-    bounded = {
-        name: np.clip(values, SIGNALS[name].low, SIGNALS[name].high) for name, values in signals.items()
-    }
+    bounded = {name: np.clip(values, SIGNALS[name].low, SIGNALS[name].high) for name, values in signals.items()}
     pressure, pulse = bounded["MeanBP"], bounded.pop("PulsePressure")
     bounded["SysBP"] = pressure + 2 / 3 * pulse
     bounded["DiasBP"] = np.maximum(pressure - pulse / 3, 15)

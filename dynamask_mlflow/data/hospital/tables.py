@@ -31,9 +31,7 @@ def stay_tables(people: People, outcome: Outcome) -> dict[str, pa.Table]:
     shown = np.where(people.age[first] > 89, 300.0, people.age[first])
     born = (people.intime[first] - (shown * 365.25 * 86400).astype(np.int64) * second).astype("datetime64[D]")
     death_of = dict(zip(people.subject[outcome.died].tolist(), death[outcome.died], strict=True))
-    dod = np.array(
-        [death_of.get(int(s), np.datetime64("NaT", "s")) for s in people.subject[first]], "datetime64[s]"
-    )
+    dod = np.array([death_of.get(int(s), np.datetime64("NaT", "s")) for s in people.subject[first]], "datetime64[s]")
     return {
         "PATIENTS": pa.table(
             {
@@ -78,9 +76,7 @@ def stay_tables(people: People, outcome: Outcome) -> dict[str, pa.Table]:
     }
 
 
-def event_table(
-    people: People, rows: Rows, units: list[str], chart: bool, rng: np.random.Generator
-) -> pa.Table:
+def event_table(people: People, rows: Rows, units: list[str], chart: bool, rng: np.random.Generator) -> pa.Table:
     """CHARTEVENTS or LABEVENTS, in order of stay and time."""
     import pyarrow as pa
 

@@ -80,13 +80,9 @@ class LongTable:
                 raise DataError(f"Expected a table at {path}, but there is none.")
         unknown = set(self.columns) - set(NAMES)
         if unknown:
-            raise DataError(
-                f"Expected columns among {', '.join(NAMES)}, but got {', '.join(sorted(unknown))}."
-            )
+            raise DataError(f"Expected columns among {', '.join(NAMES)}, but got {', '.join(sorted(unknown))}.")
         if self.clock not in ("auto", "timestamp", *CLOCKS):
-            raise DataError(
-                f"Expected clock to be auto, minutes, hours or timestamp, but got {self.clock!r}."
-            )
+            raise DataError(f"Expected clock to be auto, minutes, hours or timestamp, but got {self.clock!r}.")
 
     @property
     def name(self) -> str:
@@ -101,12 +97,8 @@ class LongTable:
     def stays(self, engine: Engine) -> tuple[pd.DataFrame, list[Finding]]:
         if self.stays_path is None:
             scan = scan_file(engine, self.path, self._wanted(["id"]), "events")
-            frame = engine.frame(
-                f"SELECT DISTINCT id AS stay_id FROM ({scan.select(['id'])}) ORDER BY 1", "events"
-            )
-            sql = "SELECT id, " + ", ".join(
-                f"CAST(NULL AS {_STAY_TYPES.get(k, 'VARCHAR')}) AS {k}" for k in _STAY_KEYS
-            )
+            frame = engine.frame(f"SELECT DISTINCT id AS stay_id FROM ({scan.select(['id'])}) ORDER BY 1", "events")
+            sql = "SELECT id, " + ", ".join(f"CAST(NULL AS {_STAY_TYPES.get(k, 'VARCHAR')}) AS {k}" for k in _STAY_KEYS)
             source = engine.register("ids", frame.rename(columns={"stay_id": "id"}))
             sql += f" FROM {source}"
         else:
@@ -131,9 +123,7 @@ class LongTable:
     def codes(self, engine: Engine, features: FeatureSet) -> tuple[CodeTable, list[Finding]]:
         table = flatten(features, {"variable": "events"})
         scan = self._scan(engine)
-        counts = dict(
-            engine.rows(f"SELECT variable, count(*) FROM ({scan.select(['variable'])}) GROUP BY 1", "events")
-        )
+        counts = dict(engine.rows(f"SELECT variable, count(*) FROM ({scan.select(['variable'])}) GROUP BY 1", "events"))
         unknown = {name: count for name, count in counts.items() if name not in set(table.codes)}
         if not unknown:
             return table, []
@@ -150,9 +140,7 @@ class LongTable:
         scan = self._scan(engine, time)
         listed = ", ".join(literal(code) for code in codes.codes)
         relative = (
-            "epoch_us(e.time) - s.start"
-            if clock == "timestamp"
-            else f"CAST(floor(e.time * {CLOCKS[clock]}) AS BIGINT)"
+            "epoch_us(e.time) - s.start" if clock == "timestamp" else f"CAST(floor(e.time * {CLOCKS[clock]}) AS BIGINT)"
         )
         select = scan.select(
             ["id", "time", "variable", "value", "unit"], f"{scan.expressions['variable']} IN ({listed})"

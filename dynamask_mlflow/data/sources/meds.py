@@ -106,10 +106,7 @@ class Meds:
         lists = ("lab", "carevue", "metavision", "meds")
         table = flatten(features, dict.fromkeys(lists, "data"))
         scan = self._scan(engine)
-        names = [
-            row[0]
-            for row in engine.rows(f"SELECT DISTINCT code FROM ({scan.select(['code'])})", self.describe())
-        ]
+        names = [row[0] for row in engine.rows(f"SELECT DISTINCT code FROM ({scan.select(['code'])})", self.describe())]
         found: dict[int | str, list[str]] = {code: [] for code in table.codes}
         by_item: dict[str, list[str]] = {}
         for name in names:
@@ -135,9 +132,7 @@ class Meds:
     def events(self, engine: Engine, cohort: str, codes: CodeTable) -> Iterator[tuple[str, str]]:
         scan = self._scan(engine)
         listed = ", ".join(literal(code) for code in codes.codes)
-        unit = (
-            "CASE WHEN code LIKE 'LAB//%' THEN nullif(list_extract(string_split(code, '//'), -1), 'UNK') END"
-        )
+        unit = "CASE WHEN code LIKE 'LAB//%' THEN nullif(list_extract(string_split(code, '//'), -1), 'UNK') END"
         select = (
             f"SELECT subject_id AS patient_id, time, code, numeric_value AS value, {unit} AS unit "
             f"FROM ({scan.select([c.name for c in _COLUMNS])}) WHERE code IN ({listed})"
@@ -147,7 +142,5 @@ class Meds:
     def _scan(self, engine: Engine) -> Scan:
         data = self.path / "data"
         if not any(data.glob("**/*.parquet")):
-            raise DataError(
-                f"Expected a MEDS dataset with data/**/*.parquet in {self.path}, but there is none."
-            )
+            raise DataError(f"Expected a MEDS dataset with data/**/*.parquet in {self.path}, but there is none.")
         return scan_file(engine, data, _COLUMNS, label="data")

@@ -80,9 +80,7 @@ class Mimic:
         stay_id = Column("stay_id", "BIGINT", spellings=("icustay_id",))
         ids = (Column("subject_id", "BIGINT"), Column("hadm_id", "BIGINT"), stay_id)
         times = (Column("intime", "TIMESTAMP"), Column("outtime", "TIMESTAMP"))
-        icustays, found_i = load(
-            engine, self.tables, "icustays", (*ids, *times, Column("dbsource", required=False))
-        )
+        icustays, found_i = load(engine, self.tables, "icustays", (*ids, *times, Column("dbsource", required=False)))
         admissions, found_a = load(engine, self.tables, "admissions", _ADMISSIONS)
         patients, found_p = load(engine, self.tables, "patients", _PATIENTS[self.release])
         for table, key in ((admissions, "hadm_id"), (patients, "subject_id")):
@@ -127,9 +125,7 @@ class Mimic:
             scan = self.tables.scan(engine, table, _EVENTS, ("itemid", wanted))
             item, charted = scan.expressions["itemid"], scan.expressions["charttime"]
             # A lab counts when its result was available, where the table says when that was.
-            time = (
-                charted if table == "chartevents" else f"coalesce({scan.expressions['storetime']}, {charted})"
-            )
+            time = charted if table == "chartevents" else f"coalesce({scan.expressions['storetime']}, {charted})"
             ids = ", ".join(literal(code) for code in wanted)
             select = (
                 f"SELECT {scan.expressions['subject_id']} AS patient_id, {time} AS time, {item} AS code, "
