@@ -17,7 +17,7 @@ def one_torch_thread() -> None:
 
 @pytest.fixture(autouse=True)
 def mlflow_as_before() -> Iterator[None]:
-    """`mlflow.set_experiment` and friends leave traces in the environment and in the process; none outlives its test."""
+    """`mlflow.set_experiment` leaves traces in the environment and in the process; none outlives its test."""
     before = {name: value for name, value in os.environ.items() if name.startswith("MLFLOW_")}
     yield
     for name in [name for name in os.environ if name.startswith("MLFLOW_")]:
