@@ -16,7 +16,8 @@ deviation over the seeds, each seed with its own data and its own model.
   for orientation; a comparison holds only between rows without brackets.
 - AUP, AUR, information I and entropy S judge the mask; AUROC and AUPRC judge the ordering of the cells. AUP and AUR are
   integrated exactly. Scores of methods that give no masks are scaled to [0, 1] for each instance, as in the paper.
-- Higher is better, except for S, ACC and CPP.
+- Higher is better, except for S, ACC and CPP. S alone says little: a mask that leaves salient cells out altogether has
+  no entropy on them.
 - Seeds and instances stand in each row, and may be fewer than the paper's (10 repetitions of the rare experiments, 5 of
   state, 3 of MIMIC) or than another row's. Methods are compared over the seeds that both ran, and the text says where
   those are fewer. What was not run is listed under each table; without `--seeds` and `--instances` the commands run
