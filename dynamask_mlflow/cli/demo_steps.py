@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 MODEL, ALIAS, EXPERIMENT = "icu-mortality", "champion", "demo"
 TRAINING_MONTHS = 12
+FAULTY_MONTH = 20
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,12 @@ class DemoSettings:
         """The last month of training: a year before anything changes, or half of a short calendar."""
         count = TRAINING_MONTHS if self.months > TRAINING_MONTHS else max(self.months // 2, 1)
         return f"{2023 + (count - 1) // 12}-{(count - 1) % 12 + 1:02d}"
+
+    @property
+    def changed(self) -> str:
+        """The month of the unit fault in a long calendar, or the last month of a short one."""
+        month = min(self.months, FAULTY_MONTH + 1) - 1
+        return f"{2023 + month // 12}-{month % 12 + 1:02d}"
 
 
 @dataclass(frozen=True)
@@ -190,12 +197,31 @@ def compare_with_truth(state: DemoState) -> DemoState:
     return state
 
 
+def audit_windows(state: DemoState) -> DemoState:
+    """A window in which nothing happened, and the latest one in which something was planted."""
+    from dynamask_mlflow.audit import AuditConfig, AuditError, build_reference, run_audit
+
+    settings = state.settings
+    config = AuditConfig(reference_instances=300, instances=150, progress=False, time_unit="hour")
+    where: dict[str, Any] = {"config": config, "store": str(settings.folder / "shards")}
+    data, normal = str(settings.folder / "dataset"), f"2023-01..{settings.until}"
+    try:
+        build_reference(str(state.model_uri), data, normal, split="test", **where)
+        for window, split in ((normal, "validation"), (settings.changed, "later")):
+            verdict = run_audit(str(state.model_uri), data, window, split=split, **where)
+            click.echo(f"      {window} ({split} stays): {verdict.state.upper()}. {verdict.reasons[0]}")
+    except AuditError as error:
+        click.echo(f"      Not audited: {error}")
+    return state
+
+
 STEPS: list[tuple[str, Callable[[DemoState], DemoState]]] = [
     ("A synthetic hospital, with known truth", make_hospital),
     ("Its tables as tensors", build_dataset),
     ("The paper's GRU, trained and registered", train_model),
     ("Evaluated by MLflow, with masks", evaluate_model),
     ("The masks against the planted truth", compare_with_truth),
+    ("Audited: a quiet window and a changed one", audit_windows),
 ]
 
 
