@@ -203,7 +203,7 @@ def audit_windows(state: DemoState) -> DemoState:
 
     settings = state.settings
     config = AuditConfig(reference_instances=300, instances=150, progress=False, time_unit="hour")
-    where: dict[str, Any] = {"config": config, "store": str(settings.folder / "shards")}
+    where: dict[str, Any] = {"config": config, "store": str(settings.folder / "shards"), "experiment": EXPERIMENT}
     data, normal = str(settings.folder / "dataset"), f"2023-01..{settings.until}"
     try:
         build_reference(str(state.model_uri), data, normal, split="test", **where)
