@@ -116,7 +116,7 @@ def _headline(
     if not len(data.ids):
         return ["No instance was explained, so there is nothing to show."]
     entries = {entry["name"]: entry for entry in summary}
-    names, times = [str(c) for c in data.channel_names], [str(t) for t in data.times]
+    names, times = [str(c) for c in data.channel_names], [_time_label(t) for t in data.times]
     area, acc = entries.get("area", {}).get("value"), entries.get("acc", {}).get("random")
     removal = what_removal_does(flips, len(data.ids), area, acc)
     return [
@@ -146,7 +146,7 @@ def build_payload(data: ReportData) -> Payload:
         "shape": [n, steps, channels],
         "ids": [str(i) for i in data.ids],
         "channels": [str(c) for c in data.channel_names],
-        "times": [str(t) for t in data.times],
+        "times": [_time_label(t) for t in data.times],
         "classes": None if data.class_names is None else [str(c) for c in data.class_names],
         "perStep": data.per_step,
         "headline": _headline(data, summary, _flips(data, before, after), by_channel, by_time),
@@ -186,3 +186,8 @@ def build_payload(data: ReportData) -> Payload:
         blobs["inputs"] = base64_text(words)
         values["ranges"] = [low, high]
     return Payload(values, blobs)
+
+
+def _time_label(time: object) -> str:
+    """Hours stored as floats are whole numbers to a reader."""
+    return str(int(time)) if isinstance(time, float) and time.is_integer() else str(time)
