@@ -17,12 +17,17 @@ def one_torch_thread() -> None:
 
 @pytest.fixture(autouse=True)
 def mlflow_as_before() -> Iterator[None]:
-    """`mlflow.set_experiment` leaves traces in the environment and in the process; none outlives its test."""
+    """Experiment and registry that a test sets in the environment and in the process do not outlive it."""
     before = {name: value for name, value in os.environ.items() if name.startswith("MLFLOW_")}
     yield
     for name in [name for name in os.environ if name.startswith("MLFLOW_")]:
         del os.environ[name]
     os.environ.update(before)
-    fluent = sys.modules.get("mlflow.tracking.fluent")
-    if fluent is not None:
+    for name in ("MLFLOW_EXPERIMENT_ID", "MLFLOW_RUN_ID", "MLFLOW_REGISTRY_URI"):
+        os.environ.pop(name, None)
+    if "mlflow.tracking.fluent" in sys.modules:
+        from mlflow.tracking import fluent
+        from mlflow.tracking._model_registry import utils
+
         fluent._active_experiment_id = None
+        utils._registry_uri = None
