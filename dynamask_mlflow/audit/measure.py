@@ -14,9 +14,9 @@ from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.measured import Measured
 from dynamask_mlflow.audit.statistics import attention, shares
 from dynamask_mlflow.masks.result import Masks
+from dynamask_mlflow.tracking.erasure import Eraser
 from dynamask_mlflow.tracking.isolation import isolate
 from dynamask_mlflow.tracking.sampling import risk
-from dynamask_mlflow.tracking.scoring import Eraser
 from dynamask_mlflow.tracking.sequences import Sequences
 
 if TYPE_CHECKING:

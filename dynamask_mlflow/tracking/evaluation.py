@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from dynamask_mlflow.masks.result import Masks
 from dynamask_mlflow.tracking.config import EvaluationConfig
+from dynamask_mlflow.tracking.erasure import Floats, answers_every_step
 from dynamask_mlflow.tracking.isolation import isolate
 from dynamask_mlflow.tracking.sampling import choose_rows
-from dynamask_mlflow.tracking.scoring import Floats, Scores, answers_every_step, score
+from dynamask_mlflow.tracking.scoring import Scores, score
 from dynamask_mlflow.tracking.sequences import Sequences
 
 if TYPE_CHECKING:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dynamask_mlflow import metrics
 from dynamask_mlflow.masks.result import Masks
-from dynamask_mlflow.metrics.erasure import ERASER_AREAS
+from dynamask_mlflow.tracking.erasure import Each, Eraser, Floats, Predict
 from dynamask_mlflow.tracking.sequences import Sequences
 
-Floats = NDArray[np.floating[Any]]
-Predict = Callable[[NDArray[np.float32]], Floats]
 CHUNK = 256  # instances at a time: memory does not grow with their number
 
 
@@ -69,7 +66,7 @@ def _score_chunk(
     task: str,
     curve_areas: Sequence[float],
     rng: np.random.Generator,
-) -> tuple[dict[str, NDArray[np.float64]], dict[str, NDArray[np.float64]], Floats]:
+) -> tuple[Each, Each, Floats]:
     where = sample.eligible
     cells = where.sum(axis=(1, 2))
     entropy = metrics.entropy(masks.masks, where)
@@ -80,86 +77,12 @@ def _score_chunk(
         "information": metrics.information(masks.masks, where),
         "information_normalized": metrics.information_ratio(masks.masks, where),
     }
-    curves: dict[str, NDArray[np.float64]] = {}
+    curves: Each = {}
     without = outputs
     for suffix, ranking in (("", masks.scores), ("/random", rng.random(masks.scores.shape))):
-        erase = Eraser(sample, outputs, predict, task, ranking, where)
-        shifts, after = erase.removed(masks.area)
-        each |= {f"{name}{suffix}": values for name, values in shifts.items()}
-        each |= {f"{name}{suffix}": values for name, values in erase.eraser().items()}
+        erased = Eraser(sample, outputs, predict, task, ranking, where).everything(masks.area, curve_areas)
+        each |= {f"{name}{suffix}": values for name, values in erased.each.items()}
+        curves |= {f"{name}{suffix}": values for name, values in erased.curves.items()}
         if not suffix:
-            without = after
-        points = [erase.removed(np.full(len(sample), area))[0] for area in curve_areas]
-        if points:
-            curves |= {f"{name}{suffix}": np.stack([p[name] for p in points]) for name in points[0]}
+            without = erased.without
     return each, curves, without
-
-
-def answers_every_step(outputs: Floats, task: str, steps: int) -> bool:
-    """Whether outputs are (N, T, C) probabilities, or (N, T) or (N, T, C) values."""
-    return outputs.ndim == 3 if task == "classification" else outputs.ndim > 1 and outputs.shape[1] == steps
-
-
-@dataclass(frozen=True, eq=False)
-class Eraser:
-    """Predictions without the best cells of a ranking, or with them alone."""
-
-    sample: Sequences
-    outputs: Floats
-    predict: Predict
-    task: str
-    ranking: NDArray[Any]
-    where: NDArray[np.bool_]
-
-    def best(self, areas: Floats) -> NDArray[np.bool_]:
-        chosen = [
-            metrics.top_cells(ranking, float(area), where)
-            for ranking, area, where in zip(self.ranking, areas, self.where, strict=True)
-        ]
-        return np.stack(chosen)
-
-    def replaced(self, cells: NDArray[np.bool_]) -> Floats:
-        x = metrics.replace_by_time_mean(self.sample.x, cells, self.where)
-        return self.predict(x.astype(np.float32))
-
-    def removed(self, areas: Floats) -> tuple[dict[str, NDArray[np.float64]], Floats]:
-        """The shift of the prediction when each instance loses its best cells."""
-        after = self.replaced(self.best(areas))
-        return self.shift(after), after
-
-    def shift(self, after: Floats) -> dict[str, NDArray[np.float64]]:
-        if self.task == "regression":
-            return {"squared_error": self.each(metrics.squared_error_shift, after, per_instance=True)}
-        options = {"multiclass": True, "per_instance": True}
-        return {
-            "ce": self.each(metrics.cross_entropy_shift, after, **options),
-            "acc": self.each(metrics.accuracy_shift, after, **options),
-        }
-
-    def eraser(self) -> dict[str, NDArray[np.float64]]:
-        """Comprehensiveness and sufficiency: mean loss over five areas without the best cells, and with them
-        alone.
-
-        The loss is that of the predicted class's probability; for regression the squared error.
-        """
-        lost: dict[str, list[NDArray[np.float64]]] = {"comprehensiveness": [], "sufficiency": []}
-        for area in ERASER_AREAS:
-            best = self.best(np.full(len(self.sample), area))
-            for name, gone in (("comprehensiveness", best), ("sufficiency", ~best & self.where)):
-                after = self.replaced(gone)
-                if self.task == "regression":
-                    lost[name].append(self.each(metrics.squared_error_shift, after, per_instance=True))
-                else:
-                    lost[name].append(self.each(metrics.probability_drop, after, multiclass=True))
-        return {name: np.mean(values, axis=0) for name, values in lost.items()}
-
-    def each(self, measure: Callable[..., Any], after: Floats, **options: Any) -> NDArray[np.float64]:
-        """A measure of each instance, over the steps that exist where the model answers at every step."""
-        lengths = self.sample.lengths
-        if lengths is None or not answers_every_step(after, self.task, self.sample.x.shape[1]):
-            return np.asarray(measure(self.outputs, after, **options), dtype=np.float64)
-        result = np.empty(len(after))
-        for length in np.unique(lengths):
-            rows = lengths == length
-            result[rows] = measure(self.outputs[rows, :length], after[rows, :length], **options)
-        return result

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from dynamask_mlflow.masks.result import Masks
+from dynamask_mlflow.metrics import top_cells
+from dynamask_mlflow.tracking.erasure import Eraser
 from dynamask_mlflow.tracking.profile import profile_of
 from dynamask_mlflow.tracking.scoring import CHUNK, score
 from dynamask_mlflow.tracking.sequences import Sequences, as_sequences
@@ -123,3 +125,31 @@ def test_a_profile_is_the_mean_over_the_cells_that_exist() -> None:
     np.testing.assert_allclose(profile.by_channel, [1, 1 / 3])
     np.testing.assert_allclose(profile.by_time, [0.75, 0.5])
     np.testing.assert_allclose(profile.share_by_channel, [0.75, 0.25])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_best_cells_are_those_of_the_metrics_with_ties_and_cells_that_do_not_exist(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(6, 7, 3))
+    where = rng.random(x.shape) < 0.7
+    scores = rng.integers(0, 5, x.shape).astype(np.float32)
+    sample = as_sequences(x)
+    eraser = Eraser(sample, probabilities(sample.x), probabilities, "classification", scores, where)
+    areas = np.array([0.0, 0.02, 0.1, 0.5, 0.93, 1.0])
+    wanted = [top_cells(*each) for each in zip(scores, areas, where, strict=True)]
+    np.testing.assert_array_equal(eraser.best(areas), wanted)
+    np.testing.assert_array_equal(eraser.best(0.3), top_cells(scores, 0.3, where))
+
+
+def test_an_area_of_the_curves_and_of_comprehensiveness_is_asked_about_once() -> None:
+    asked = []
+
+    def counting(x: np.ndarray) -> np.ndarray:
+        asked.append(len(x))
+        return probabilities(x)
+
+    sample = as_sequences(X)
+    masks = masks_of(ranking((3, 0)), 1 / 8)
+    score(masks, sample, probabilities(X), counting, task="classification", curve_areas=(0.1, 0.2, 0.3), seed=0)
+    # Own area, {1, 5, 10, 20, 30, 50 %} without, five with alone; the same for random cells; all of a kind together.
+    assert asked == [12, 12]

@@ -1,0 +1,147 @@
+"""Predictions without the best cells of a ranking, or with them alone. Each perturbed input is asked about once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynamask_mlflow import metrics
+from dynamask_mlflow.metrics.erasure import ERASER_AREAS
+from dynamask_mlflow.tracking.sequences import Sequences
+
+Floats = NDArray[np.floating[Any]]
+Each = dict[str, NDArray[np.float64]]
+Predict = Callable[[NDArray[np.float32]], Floats]
+
+_ROWS = 1024  # perturbed inputs in one question: the model is prepared for a question, not for an input
+
+
+def answers_every_step(outputs: Floats, task: str, steps: int) -> bool:
+    """Whether outputs are (N, T, C) probabilities, or (N, T) or (N, T, C) values."""
+    return outputs.ndim == 3 if task == "classification" else outputs.ndim > 1 and outputs.shape[1] == steps
+
+
+@dataclass(frozen=True, eq=False)
+class Erased:
+    """What a ranking is worth on N instances.
+
+    Attributes:
+        each: name -> (N,): the shift without the cells of each instance's own area; comprehensiveness, sufficiency.
+        curves: name -> (A, N): the shift at each area of the curves.
+        without: the predictions without the cells of each instance's own area.
+    """
+
+    each: Each
+    curves: Each
+    without: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Eraser:
+    """A sample with its predictions `outputs`, and a ranking of its cells `where` they may be salient."""
+
+    sample: Sequences
+    outputs: Floats
+    predict: Predict
+    task: str
+    ranking: NDArray[Any]
+    where: NDArray[np.bool_]
+
+    @cached_property
+    def _place(self) -> NDArray[np.int32]:
+        """(N, T d): 0 for the best cell; of equal ones the earlier is better. The others come after all of `where`."""
+        n = len(self.ranking)
+        order = np.argsort(np.where(self.where, -self.ranking, np.inf).reshape(n, -1), axis=1, kind="stable")
+        place = np.empty(order.shape, dtype=np.int32)
+        np.put_along_axis(place, order, np.arange(order.shape[1], dtype=np.int32)[None], axis=1)
+        return place
+
+    @cached_property
+    def _stand_in(self) -> NDArray[np.float32]:
+        """What cells are replaced by: their channel's average over time (section 3.3 of the paper)."""
+        everything = np.ones(self.sample.x.shape, dtype=np.bool_)
+        return metrics.replace_by_time_mean(self.sample.x, everything, self.where).astype(np.float32)
+
+    def best(self, areas: Floats | float) -> NDArray[np.bool_]:
+        """(N, T, d): the round(area n) best of the n cells of each instance; one area, or one for each."""
+        counts = np.floor(np.asarray(areas) * self.where.sum(axis=(1, 2)) + 0.5)
+        return np.asarray(self._place < counts[:, None]).reshape(self.where.shape)
+
+    def answers(self, removals: Iterable[NDArray[np.bool_]]) -> list[Floats]:
+        """The prediction for each set of cells that is replaced."""
+        at_once = max(1, _ROWS // len(self.sample))
+        found: list[Floats] = []
+        waiting: list[NDArray[np.float32]] = []
+
+        def ask() -> None:
+            if waiting:
+                found.extend(np.split(self.predict(np.concatenate(waiting)), len(waiting)))
+                waiting.clear()
+
+        for cells in removals:
+            waiting.append(np.where(cells, self._stand_in, self.sample.x))
+            if len(waiting) == at_once:
+                ask()
+        ask()
+        return found
+
+    def removed(self, areas: Floats | float) -> tuple[Each, Floats]:
+        """The shift of the prediction when each instance loses its best cells, and the prediction then."""
+        (after,) = self.answers([self.best(areas)])
+        return self.shift(after), after
+
+    def everything(self, own_areas: Floats, curve_areas: Sequence[float]) -> Erased:
+        """Shifts at each instance's own area and along the curves; comprehensiveness and sufficiency.
+
+        The last two are mean losses over five areas, without the best cells and with them alone. The loss is that of
+        the predicted class's probability; for regression the squared error.
+        """
+        grid = sorted({*curve_areas, *ERASER_AREAS})
+
+        def removals() -> Iterator[NDArray[np.bool_]]:
+            yield self.best(own_areas)
+            yield from (self.best(area) for area in grid)
+            yield from (~self.best(area) & self.where for area in ERASER_AREAS)
+
+        own, *others = self.answers(removals())
+        without, alone = dict(zip(grid, others, strict=False)), others[len(grid) :]
+        points = [self.shift(without[area]) for area in curve_areas]
+        return Erased(
+            each={
+                **self.shift(own),
+                "comprehensiveness": np.mean([self.loss(without[area]) for area in ERASER_AREAS], axis=0),
+                "sufficiency": np.mean([self.loss(after) for after in alone], axis=0),
+            },
+            curves={name: np.stack([point[name] for point in points]) for name in (points[0] if points else ())},
+            without=own,
+        )
+
+    def shift(self, after: Floats) -> Each:
+        if self.task == "regression":
+            return {"squared_error": self.each(metrics.squared_error_shift, after, per_instance=True)}
+        options = {"multiclass": True, "per_instance": True}
+        return {
+            "ce": self.each(metrics.cross_entropy_shift, after, **options),
+            "acc": self.each(metrics.accuracy_shift, after, **options),
+        }
+
+    def loss(self, after: Floats) -> NDArray[np.float64]:
+        if self.task == "regression":
+            return self.each(metrics.squared_error_shift, after, per_instance=True)
+        return self.each(metrics.probability_drop, after, multiclass=True)
+
+    def each(self, measure: Callable[..., Any], after: Floats, **options: Any) -> NDArray[np.float64]:
+        """A measure of each instance, over the steps that exist where the model answers at every step."""
+        lengths = self.sample.lengths
+        if lengths is None or not answers_every_step(after, self.task, self.sample.x.shape[1]):
+            return np.asarray(measure(self.outputs, after, **options), dtype=np.float64)
+        result = np.empty(len(after))
+        for length in np.unique(lengths):
+            rows = lengths == length
+            result[rows] = measure(self.outputs[rows, :length], after[rows, :length], **options)
+        return result
