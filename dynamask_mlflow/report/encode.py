@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 MISSING = 65535
+_ROWS = 64  # instances at a time, so that nothing wider than the page itself is held for all of them
 
 
 def base64_text(array: NDArray[Any]) -> str:
@@ -28,24 +29,32 @@ def bytes_of_ranks(scores: NDArray[Any]) -> NDArray[np.uint8]:
     The root keeps small areas apart: byte <= 255 sqrt(a) holds for a share a of the cells, to .4 % at a = .25
     and finer below.
     """
-    flat = np.nan_to_num(np.asarray(scores, dtype=np.float64).reshape(len(scores), -1), nan=-np.inf)
-    order = np.argsort(-flat, axis=1, kind="stable")
-    ranks = np.empty_like(order)
-    np.put_along_axis(ranks, order, np.arange(1, flat.shape[1] + 1)[None, :], axis=1)
-    roots = np.sqrt(ranks / max(flat.shape[1], 1))
-    return np.asarray(np.ceil(255.0 * roots - 1e-9), dtype=np.uint8).reshape(np.shape(scores))
+    cells = math.prod(np.shape(scores)[1:])
+    flat = np.asarray(scores).reshape(len(scores), cells)
+    codes = np.ceil(255.0 * np.sqrt(np.arange(1, cells + 1) / max(cells, 1)) - 1e-9).astype(np.uint8)
+    found = np.empty(flat.shape, dtype=np.uint8)
+    for start in range(0, len(flat), _ROWS):  # the order of a cell takes eight times the room of its byte
+        rows = slice(start, start + _ROWS)
+        order = np.argsort(-np.nan_to_num(flat[rows].astype(np.float64), nan=-np.inf), axis=1, kind="stable")
+        np.put_along_axis(found[rows], order, codes[None, :], axis=1)
+    return found.reshape(np.shape(scores))
 
 
 def words_of_values(values: ArrayLike) -> tuple[NDArray[np.uint16], list[float], list[float]]:
     """Values (N, T, d) as 16-bit steps between each channel's extremes; not-a-number is `MISSING`."""
-    array = np.asarray(values, dtype=np.float64)
+    array = np.asarray(values)
+    array = array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
     finite = np.isfinite(array)
-    low = np.where(finite, array, np.inf).min(axis=(0, 1), initial=np.inf)
-    high = np.where(finite, array, -np.inf).max(axis=(0, 1), initial=-np.inf)
+    low = array.min(axis=(0, 1), where=finite, initial=np.inf).astype(np.float64)
+    high = array.max(axis=(0, 1), where=finite, initial=-np.inf).astype(np.float64)
     low, high = np.where(np.isfinite(low), low, 0.0), np.where(np.isfinite(high), high, 0.0)
     width = np.where(high > low, high - low, 1.0)
-    steps = np.round((np.where(finite, array, low) - low) / width * (MISSING - 1))
-    return np.where(finite, steps, MISSING).astype("<u2"), [float(v) for v in low], [float(v) for v in high]
+    words = np.empty(array.shape, dtype="<u2")
+    for start in range(0, len(array), _ROWS):
+        rows = slice(start, start + _ROWS)
+        steps = np.round((np.where(finite[rows], array[rows], low) - low) / width * (MISSING - 1))
+        words[rows] = np.where(finite[rows], steps, MISSING)
+    return words, [float(v) for v in low], [float(v) for v in high]
 
 
 def plain(value: Any, digits: int = 6) -> Any:

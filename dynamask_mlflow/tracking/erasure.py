@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -75,19 +76,15 @@ class Eraser:
     def answers(self, removals: Iterable[NDArray[np.bool_]]) -> list[Floats]:
         """The prediction for each set of cells that is replaced."""
         at_once = max(1, _ROWS // len(self.sample))
+        x = np.empty((at_once, *self.sample.x.shape), dtype=np.float32)
         found: list[Floats] = []
-        waiting: list[NDArray[np.float32]] = []
-
-        def ask() -> None:
-            if waiting:
-                found.extend(np.split(self.predict(np.concatenate(waiting)), len(waiting)))
-                waiting.clear()
-
-        for cells in removals:
-            waiting.append(np.where(cells, self._stand_in, self.sample.x))
-            if len(waiting) == at_once:
-                ask()
-        ask()
+        rest = iter(removals)
+        while several := list(islice(rest, at_once)):
+            for place, cells in zip(x, several, strict=False):
+                np.copyto(place, self.sample.x)
+                np.copyto(place, self._stand_in, where=cells)
+            asked = x[: len(several)].reshape(-1, *x.shape[2:])
+            found += np.split(self.predict(asked), len(several))
         return found
 
     def removed(self, areas: Floats | float) -> tuple[Each, Floats]:

@@ -23,7 +23,8 @@ def report_data(
     task: Any = evaluation.task
     grid = _grid(run, config)
     shown = np.arange(min(len(evaluation.sample), config.report_instances))
-    sample, masks = evaluation.sample.take(shown), run.masks[shown]
+    sample = evaluation.sample.take(shown)
+    masks = run.masks if len(shown) == len(run.masks) else run.masks[shown]
     targets = sample.targets
     return ReportData(
         title=config.title or f"What {model} relies on",

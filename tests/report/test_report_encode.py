@@ -54,3 +54,13 @@ def test_plain_values_are_rounded_and_printable() -> None:
 def test_json_in_a_script_has_no_angle_bracket() -> None:
     text = script_json(["</script>", "<!--", "&lt;", "\u2028"])
     assert not set("<>&\u2028") & set(text)
+
+
+def test_many_instances_are_coded_as_each_alone_and_none_as_none() -> None:
+    scores = np.random.default_rng(0).normal(size=(130, 3, 2))
+    alone = [bytes_of_ranks(one[None])[0] for one in scores]
+    np.testing.assert_array_equal(bytes_of_ranks(scores), alone)
+    assert bytes_of_ranks(scores[:0]).shape == (0, 3, 2)
+    words, low, high = words_of_values(scores)
+    wide = words_of_values(np.concatenate([scores, [np.stack([low, high, low])]]))[0]
+    np.testing.assert_array_equal(words, wide[:-1])
