@@ -82,6 +82,11 @@ class BlackBox:
         self.task = task
         self.output = output
 
+    @property
+    def model(self) -> Model:
+        """The model itself, for methods that look inside or ask it in its own form."""
+        return self._model
+
     def __call__(self, x: Tensor) -> Tensor:
         """(B, S, C): logits of C >= 2 classes, or values."""
         raw = self._model(x)

@@ -68,7 +68,8 @@ def explain(
     total, steps, channels = inputs.shape
     with frozen(model, device):
         black_box = open_black_box(model, inputs[:4].to(device), task, settings.output)
-        replicas = len(settings.areas or range(11)) if settings.method == "paper" else 1
+        several = settings.method == "paper" and isinstance(settings.area, str)
+        replicas = len(settings.areas or range(11)) if several else 1
         size = batch_size(
             model, black_box, inputs[:1].to(device).expand(total, -1, -1), settings.memory_budget, replicas
         )
@@ -79,7 +80,8 @@ def explain(
             def fit(part: slice, least: int) -> Masks:
                 number = part.stop - part.start
                 # A short batch is filled up with its last instance, and cut again afterwards.
-                rows = torch.arange(part.start, part.start + max(number, least)).clamp(max=part.stop - 1)
+                filled = max(number, -(-least // replicas))
+                rows = torch.arange(part.start, part.start + filled).clamp(max=part.stop - 1)
                 batch = Batch(
                     inputs[rows].to(device),
                     None if exists is None else exists[rows].to(device),

@@ -10,6 +10,7 @@ from dynamask_mlflow.masks.fitted import Method
 SALIENCY_METHODS = (
     "fo", "afo", "fp", "ig", "gs", "svs", "lime", "dl", "retain", "fit", "extrmask", "random",
     "ig_signed", "gs_signed", "svs_signed", "lime_signed", "dl_signed",
+    "ig_mean", "ig_mean_signed", "ig_smooth",
 )  # fmt: skip
 
 _METHODS: dict[str, str] = {

@@ -23,7 +23,7 @@ class Setting:
 
     Attributes:
         baseline: (B, T, d) the input without information: the first operator of the configuration at M = 0,
-            else zero.
+            else that of the method.
     """
 
     question: Question
@@ -37,12 +37,15 @@ class Setting:
 Scores = Callable[[Setting], Tensor]
 
 
-def as_method(scores: Scores, *, is_mask: bool = False) -> Method:
-    """A method of `explain` from a function that gives scores, or with `is_mask` masks."""
+def as_method(scores: Scores, *, is_mask: bool = False, baseline: str = "zero") -> Method:
+    """A method of `explain` from a function that gives scores, or with `is_mask` masks.
+
+    `baseline` is the operator that empties the input where the configuration names none.
+    """
 
     def method(black_box: BlackBox, batch: Batch, config: ExplainConfig, tick: Tick) -> Fitted:
         question = _ask(black_box, batch)
-        setting = Setting(question, batch.x, batch.exists, _baseline(batch, config), config, tick)
+        setting = Setting(question, batch.x, batch.exists, _baseline(batch, config, baseline), config, tick)
         r = scores(setting).to(batch.x.dtype)
         return _conclude(black_box, batch, config, r, is_mask)
 
@@ -50,7 +53,7 @@ def as_method(scores: Scores, *, is_mask: bool = False) -> Method:
 
 
 def _ask(black_box: BlackBox, batch: Batch) -> Question:
-    model = black_box._model
+    model = black_box.model
     with torch.no_grad():
         one_answer = black_box(batch.x[:1]).shape[1] == 1
 
@@ -118,8 +121,8 @@ def top_share(scores: Tensor, area: float, exists: Tensor | None) -> Tensor:
     return chosen.view_as(scores)
 
 
-def _baseline(batch: Batch, config: ExplainConfig) -> Tensor:
+def _baseline(batch: Batch, config: ExplainConfig, otherwise: str) -> Tensor:
     """The input without information, as the first operator has it; cells that do not exist stay."""
-    operator = parse_operators(config.operators or ("zero",))[0]
+    operator = parse_operators(config.operators or (otherwise,))[0]
     removed = operator.prepare(batch, 0)(torch.zeros_like(batch.x))[0].detach()
     return removed if batch.exists is None else torch.where(batch.exists, removed, batch.x)

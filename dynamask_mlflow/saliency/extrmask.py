@@ -7,6 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from dynamask_mlflow.masks.objective import Discrepancy
 from dynamask_mlflow.saliency.question import Question
 from dynamask_mlflow.saliency.seeds import seeded
 
@@ -32,6 +33,7 @@ def extremal_mask(
     seed: int,
     steps: int = 500,
     learning_rate: float = 0.01,
+    loss: str = "auto",
     mask_weight: float = 1.0,
     perturbation_weight: float = 1.0,
     deletion: bool = False,
@@ -41,15 +43,17 @@ def extremal_mask(
 
         min over M and theta of  L(f(x), f(M x + (1 - M) NN(x))) + l1 mean|M| + l2 mean|NN(x)|
 
-    with L the soft cross-entropy, or the squared error, summed over the outputs of a sequence as L_e is in
-    the paper on masks; averaged instead, the penalties win and the mask stays almost empty. With `deletion`
-    the cells inside the mask are replaced, and the answer is drawn to that on the zero input. One network
+    with l1 = l2 = 1 and, as published, L the mean squared error of the outputs (values, or logits at every step), or
+    the mean soft cross-entropy for one class a sequence. A named `loss` is summed over the outputs of a sequence, as
+    L_e is in the paper on masks: the answer then outweighs the penalties, and the mask keeps more cells. With
+    `deletion` the cells inside the mask are replaced, and the answer is drawn to that on the zero input. One network
     serves all sequences of the batch, as in the original: of all methods here this one feels its neighbours.
     """
     target = question.reference
     if deletion:
         with torch.no_grad():
             target = question.outputs(torch.zeros_like(x))
+    error = _published(question, target) if loss == "auto" else _summed(question, target, loss)
     with seeded(seed), torch.enable_grad():
         network = Perturbation(x.shape[2]).to(x.device)
         mask = torch.full_like(x, 0.5).requires_grad_()
@@ -61,18 +65,28 @@ def extremal_mask(
             mixed = kept * x + (1 - kept) * other
             if exists is not None:
                 mixed = torch.where(exists, mixed, x)
-            loss = _error(question, question.outputs(mixed), target)
-            loss = loss + mask_weight * mask.abs().mean() + perturbation_weight * other.abs().mean()
+            cost = error(question.outputs(mixed)) + mask_weight * mask.abs().mean()
+            cost = cost + perturbation_weight * other.abs().mean()
             optimiser.zero_grad(set_to_none=True)
-            torch.autograd.backward(loss)
+            torch.autograd.backward(cost)
             optimiser.step()
             tick()
     return mask.detach().clamp(0, 1)
 
 
-def _error(question: Question, y: Tensor, target: Tensor) -> Tensor:
-    if question.classification:
-        each = -(target.softmax(-1) * y.log_softmax(-1)).sum(-1)
-    else:
-        each = (y - target).square().sum(-1)
-    return (each * question.when).sum() / len(y)
+def _published(question: Question, target: Tensor) -> Callable[[Tensor], Tensor]:
+    one_class = question.classification and target.shape[1] == 1
+    loss = Discrepancy(target, "cross_entropy", question.classification, question.when)
+    weight = question.when[..., None].expand_as(target)
+
+    def error(outputs: Tensor) -> Tensor:
+        if one_class:
+            return loss(outputs).mean()
+        return ((outputs - target).square() * weight).sum() / weight.sum()
+
+    return error
+
+
+def _summed(question: Question, target: Tensor, loss: str) -> Callable[[Tensor], Tensor]:
+    discrepancy = Discrepancy(target, loss, question.classification, question.when)
+    return lambda outputs: discrepancy(outputs).mean()

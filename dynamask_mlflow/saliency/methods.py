@@ -11,6 +11,7 @@ from dynamask_mlflow.saliency.extrmask import extremal_mask
 from dynamask_mlflow.saliency.fit import feature_importance_in_time
 from dynamask_mlflow.saliency.generator import train_generator
 from dynamask_mlflow.saliency.retain import retain_scores, train_retain
+from dynamask_mlflow.saliency.smoothing import smooth_over_time
 
 
 def _ig(s: Setting) -> Tensor:
@@ -80,6 +81,7 @@ def _extrmask(s: Setting) -> Tensor:
         seed=s.config.seed,
         steps=s.config.steps or 500,
         learning_rate=s.config.learning_rate or 0.01,
+        loss=s.config.loss,
         deletion=s.config.deletion,
         tick=s.tick,
     )
@@ -87,6 +89,10 @@ def _extrmask(s: Setting) -> Tensor:
 
 def _absolute(scores: Scores) -> Scores:
     return lambda setting: scores(setting).abs()
+
+
+def _smooth(scores: Scores) -> Scores:
+    return lambda setting: smooth_over_time(scores(setting), setting.exists)
 
 
 fo = as_method(_fo)
@@ -97,6 +103,9 @@ gs = as_method(_absolute(_gs))
 svs = as_method(_absolute(_svs))
 lime = as_method(_absolute(_lime))
 dl = as_method(_absolute(_dl))
+# IG from the channel's mean over time, which is what CE, ACC and CPD put in place of a cell; and IG smoothed over time.
+ig_mean = as_method(_absolute(_ig), baseline="time_mean")
+ig_smooth = as_method(_smooth(_absolute(_ig)))
 retain = as_method(_retain)
 fit = as_method(_fit)
 extrmask = as_method(_extrmask, is_mask=True)
@@ -105,6 +114,7 @@ random = as_method(_random)
 # Credit with its sign: cells that speak against the chosen class come last. What is best to delete is found
 # by these.
 ig_signed = as_method(_ig)
+ig_mean_signed = as_method(_ig, baseline="time_mean")
 gs_signed = as_method(_gs)
 svs_signed = as_method(_svs)
 lime_signed = as_method(_lime)

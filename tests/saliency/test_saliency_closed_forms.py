@@ -18,6 +18,7 @@ from dynamask_mlflow.saliency.occlusion import (
 from dynamask_mlflow.saliency.question import Question, ask
 from dynamask_mlflow.saliency.retain import Retain, retain_scores, train_retain
 from dynamask_mlflow.saliency.sampling import lime, random_scores, shapley_value_sampling
+from dynamask_mlflow.saliency.smoothing import smooth_over_time
 
 WEIGHTS = torch.tensor([[1.0, -2.0, 0.0], [0.5, 0.0, 3.0]])
 
@@ -235,6 +236,29 @@ def test_extremal_mask_keeps_what_matters() -> None:
     mask = extremal_mask(regression(outputs, x), x, None, seed=0, steps=200, learning_rate=0.05)
     assert mask[..., 0].min() > 0.9
     assert mask[..., 1:].max() < 0.1
+
+
+def test_a_named_loss_is_summed_over_the_answer_and_keeps_more() -> None:
+    """As published the error is a mean over the steps; summed over 20 of them it weighs 20 times as much."""
+    outputs = lambda x: x[:, :, :1]  # noqa: E731
+    x = torch.linspace(0.2, 3, 20)[None, :, None] * torch.ones(1, 20, 2)
+    published = extremal_mask(regression(outputs, x), x, None, seed=0, steps=300, learning_rate=0.05)
+    summed = extremal_mask(regression(outputs, x), x, None, seed=0, steps=300, learning_rate=0.05, loss="squared")
+    assert summed[..., 0].mean() > published[..., 0].mean() + 0.1
+    assert summed[..., 1].max() < 0.1
+
+
+def test_smoothing_is_a_gaussian_mean_over_the_steps_that_exist() -> None:
+    impulse = torch.zeros(1, 9, 1)
+    impulse[0, 4] = 1.0
+    g = torch.exp(-0.5 * torch.arange(-4.0, 5.0).square())
+    window = torch.where(torch.arange(-4, 5).abs() <= 3, g, 0.0)
+    # The weights of the steps that each one sees: all seven in the middle, fewer at the edges.
+    seen = torch.stack([torch.roll(torch.cat([window, torch.zeros(9)]), t)[4:13].sum() for t in range(9)])
+    torch.testing.assert_close(smooth_over_time(impulse, None, sigma=1.0)[0, :, 0], window / seen)
+    exists = torch.ones(1, 9, 1, dtype=torch.bool)
+    exists[0, 4] = False
+    assert (smooth_over_time(impulse, exists, sigma=1.0)[0, exists[0]] == 0).all()
 
 
 def test_padding_does_not_count_in_the_answer(x: Tensor) -> None:

@@ -17,7 +17,7 @@ FEELS_NEIGHBOURS = {"extrmask", "fit", "retain"}
 
 
 def steps_of(method: str) -> int | None:
-    return QUICK.get(method.removesuffix("_signed"))
+    return QUICK.get(method.split("_")[0])
 
 
 @pytest.mark.parametrize("per_step", [False, True], ids=["one answer", "every step"])
@@ -83,6 +83,17 @@ def test_the_operator_is_the_baseline() -> None:
     model = lambda v: v.sum((1, 2))  # noqa: E731
     scores = explain(model, x, task="regression", method="ig_signed", operators=("time_mean",), progress=False).scores
     np.testing.assert_allclose(scores[0], (x - x.mean(1, keepdim=True))[0], atol=1e-4)
+
+
+def test_the_matching_baseline_is_the_channels_mean_over_time() -> None:
+    x = 5 + torch.randn(1, 6, 2)
+    model = lambda v: (v[:, 2] - 3 * v[:, 4]).sum(1)  # noqa: E731
+    options = {"task": "regression", "progress": False}
+    weights = np.zeros((6, 1))
+    weights[2], weights[4] = 1, -3
+    expected = weights * (x - x.mean(1, keepdim=True))[0].numpy()
+    np.testing.assert_allclose(explain(model, x, method="ig_mean_signed", **options).scores[0], expected, atol=1e-4)
+    np.testing.assert_allclose(explain(model, x, method="ig_mean", **options).scores[0], abs(expected), atol=1e-4)
 
 
 def test_the_error_falls_as_more_of_the_best_cells_are_kept() -> None:
