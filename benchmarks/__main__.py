@@ -1,6 +1,7 @@
 """Run every benchmark on one thread, print a table, write JSON: `python -m benchmarks [names] [--output FILE]`.
 
-`--page FILE` also writes the tables as Markdown, each below the first paragraph of its module.
+`--page FILE` also writes the tables as Markdown, each below its module's text; benchmarks that are on the page but were
+not run now stay as they are.
 
 A benchmark is a module of this package with a function `run() -> dict`: row -> column -> value, or column ->
 value where there is one row.
@@ -13,6 +14,7 @@ import importlib
 import json
 import pkgutil
 import platform
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -55,14 +57,16 @@ def as_markdown(rows: Rows) -> str:
     return "\n".join(lines)
 
 
-def page(results: Mapping[str, Any]) -> str:
-    """All results as one Markdown page."""
+def page(results: Mapping[str, Any], before: str = "") -> str:
+    """All results as one Markdown page, with the sections of an earlier page that these do not replace."""
     about = ", ".join(f"{key} {value}" for key, value in results["machine"].items())
-    parts = ["# Benchmarks", f"Made by `make bench`; not to be edited by hand. Machine: {about}."]
+    sections = dict(re.findall(r"^## (\w+)\n\n(.*?)\s*(?=^## |\Z)", before, re.S | re.M))
     for name, result in results.items():
         if name != "machine":
             text = (importlib.import_module(f"benchmarks.{name}").__doc__ or "").strip()
-            parts += [f"## {name}", text, as_markdown(as_rows(result))]
+            sections[name] = f"{text}\n\n{as_markdown(as_rows(result))}"
+    parts = ["# Benchmarks", f"Made by `make bench`; not to be edited by hand. Machine: {about}."]
+    parts += [f"## {name}\n\n{section}" for name, section in sorted(sections.items())]
     return "\n\n".join(parts) + "\n"
 
 
@@ -95,7 +99,8 @@ def main() -> None:
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     arguments.output.write_text(json.dumps(results, indent=2, ensure_ascii=False) + "\n")
     if arguments.page is not None:
-        arguments.page.write_text(page(results))
+        before = arguments.page.read_text() if arguments.page.exists() else ""
+        arguments.page.write_text(page(results, before))
     print(f"\nwritten to {arguments.output}")
 
 

@@ -24,6 +24,8 @@ class EvaluationConfig(ExplainConfig):
         ids: exactly these instances, in this order, instead of a sample.
         methods: several methods at once, logged as `dynamask/<method>/...`; the first is also the main one.
         curve_areas: areas at which the curves of CE and ACC (of the squared error in regression) are drawn.
+        control_instances: curves, comprehensiveness and sufficiency of random cells are of at most so many instances,
+            spread evenly over the sample; the shift at each mask's own area is always of all.
         sanity_instances: refit so many instances with randomised weights and log how alike the masks are
             (`dynamask/sanity_similarity`: near 0 is good, near 1 means that they ignore the model).
         images: heat maps to store as PNG, of the first so many instances.
@@ -42,6 +44,7 @@ class EvaluationConfig(ExplainConfig):
     ids: tuple[str, ...] | None = None
     methods: tuple[str, ...] | None = None
     curve_areas: tuple[float, ...] = CURVE_AREAS
+    control_instances: int = 128
     sanity_instances: int = 0
     images: int = 8
     report_instances: int = 1000
@@ -73,9 +76,9 @@ class EvaluationConfig(ExplainConfig):
             raise ValueError(f"Expected instances >= 1, or None for all, but got {self.instances}.")
         if self.sampling not in SAMPLINGS:
             raise ValueError(f"Expected sampling to be one of {SAMPLINGS}, but got {self.sampling!r}.")
-        for name in ("images", "sanity_instances", "report_instances"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"Expected {name} >= 0, but got {getattr(self, name)}.")
+        for name, least in (("images", 0), ("sanity_instances", 0), ("report_instances", 0), ("control_instances", 1)):
+            if getattr(self, name) < least:
+                raise ValueError(f"Expected {name} >= {least}, but got {getattr(self, name)}.")
 
     @property
     def all_methods(self) -> tuple[str, ...]:

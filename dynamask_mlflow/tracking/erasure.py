@@ -28,21 +28,6 @@ def answers_every_step(outputs: Floats, task: str, steps: int) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Erased:
-    """What a ranking is worth on N instances.
-
-    Attributes:
-        each: name -> (N,): the shift without the cells of each instance's own area; comprehensiveness, sufficiency.
-        curves: name -> (A, N): the shift at each area of the curves.
-        without: the predictions without the cells of each instance's own area.
-    """
-
-    each: Each
-    curves: Each
-    without: Floats
-
-
-@dataclass(frozen=True, eq=False)
 class Eraser:
     """A sample with its predictions `outputs`, and a ranking of its cells `where` they may be salient."""
 
@@ -92,31 +77,26 @@ class Eraser:
         (after,) = self.answers([self.best(areas)])
         return self.shift(after), after
 
-    def everything(self, own_areas: Floats, curve_areas: Sequence[float]) -> Erased:
-        """Shifts at each instance's own area and along the curves; comprehensiveness and sufficiency.
+    def along(self, curve_areas: Sequence[float]) -> tuple[Each, Each]:
+        """Comprehensiveness and sufficiency, name -> (N,); and shifts at the areas of the curves, name -> (A, N).
 
-        The last two are mean losses over five areas, without the best cells and with them alone. The loss is that of
+        The first two are mean losses over five areas, without the best cells and with them alone. The loss is that of
         the predicted class's probability; for regression the squared error.
         """
         grid = sorted({*curve_areas, *ERASER_AREAS})
 
         def removals() -> Iterator[NDArray[np.bool_]]:
-            yield self.best(own_areas)
             yield from (self.best(area) for area in grid)
             yield from (~self.best(area) & self.where for area in ERASER_AREAS)
 
-        own, *others = self.answers(removals())
-        without, alone = dict(zip(grid, others, strict=False)), others[len(grid) :]
+        answers = self.answers(removals())
+        without, alone = dict(zip(grid, answers, strict=False)), answers[len(grid) :]
         points = [self.shift(without[area]) for area in curve_areas]
-        return Erased(
-            each={
-                **self.shift(own),
-                "comprehensiveness": np.mean([self.loss(without[area]) for area in ERASER_AREAS], axis=0),
-                "sufficiency": np.mean([self.loss(after) for after in alone], axis=0),
-            },
-            curves={name: np.stack([point[name] for point in points]) for name in (points[0] if points else ())},
-            without=own,
-        )
+        eraser = {
+            "comprehensiveness": np.mean([self.loss(without[area]) for area in ERASER_AREAS], axis=0),
+            "sufficiency": np.mean([self.loss(after) for after in alone], axis=0),
+        }
+        return eraser, {name: np.stack([point[name] for point in points]) for name in (points[0] if points else ())}
 
     def shift(self, after: Floats) -> Each:
         if self.task == "regression":

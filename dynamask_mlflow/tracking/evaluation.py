@@ -120,7 +120,16 @@ def evaluate_masks(
     reading = _reading(network, sample, task, config)
     runs = {}
     for method, masks in fits.items():
-        scores = score(masks, sample, outputs, outputs_of, task=task, curve_areas=config.curve_areas, seed=config.seed)
+        scores = score(
+            masks,
+            sample,
+            outputs,
+            outputs_of,
+            task=task,
+            curve_areas=config.curve_areas,
+            seed=config.seed,
+            control_instances=config.control_instances,
+        )
         runs[method] = MethodRun(masks, scores, clock[f"fit/{method}"])
     clock["score"] = time.perf_counter() - start
     start = time.perf_counter()
