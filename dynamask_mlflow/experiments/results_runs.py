@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dynamask_mlflow.experiments.protocol import ExperimentResult, Summary, Trial
 from dynamask_mlflow.experiments.tracking import (
+    CODE_TAG,
     COMMAND_TAG,
     HARDWARE_TAG,
     METHOD_TAG,
@@ -69,25 +70,29 @@ def read_sections(
 ) -> tuple[Section, ...]:
     """Every title that was logged, in the order of the paper.
 
-    Where a method was run more than once under a title, the run with the most instances in all counts, and of equal
-    ones the latest. Quick runs are smoke tests and left out unless asked for.
+    Trials of different code never share an entry: those of the code that ran last count. Where that ran a method more
+    than once under a title, the run with the most instances in all counts, and of equal ones the latest. Quick runs are
+    smoke tests and left out unless asked for.
     """
     home = client.get_experiment_by_name(mlflow_experiment)
     if home is None:
         raise ValueError(f"Expected an MLflow experiment {mlflow_experiment!r} with logged runs, but there is none.")
     runs = _all_runs(client, home.experiment_id)
     parents = {run.info.run_id: run for run in runs if PARENT_TAG not in run.data.tags and NAME_TAG in run.data.tags}
+    if not quick:
+        parents = {key: run for key, run in parents.items() if run.data.params.get("quick") != "True"}
     children: dict[tuple[str, str], list[Run]] = {}
+    newest: dict[tuple[str, str], str] = {}
     for run in runs:
         parent = run.data.tags.get(PARENT_TAG, "")
         if parent in parents and run.info.status == "FINISHED":
-            children.setdefault((parent, run.data.tags[METHOD_TAG]), []).append(run)
+            method, code = run.data.tags[METHOD_TAG], run.data.tags.get(CODE_TAG, "")
+            if newest.setdefault((parents[parent].data.tags[TITLE_TAG], method), code) == code:
+                children.setdefault((parent, method), []).append(run)
     best: dict[str, dict[str, Entry]] = {}
     names: dict[str, str] = {}
     for (parent, method), found in children.items():
         run = parents[parent]
-        if not quick and run.data.params.get("quick") == "True":
-            continue
         title = run.data.tags[TITLE_TAG]
         names[title] = run.data.tags[NAME_TAG]
         entry = _entry(run, method, found)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from dynamask_mlflow._version import __version__
 from dynamask_mlflow.experiments.cache import settings_key
 from dynamask_mlflow.experiments.protocol import Experiment, ExperimentResult, Trial
+from dynamask_mlflow.experiments.provenance import code_digest
 from dynamask_mlflow.experiments.table import as_json, as_markdown, rows
 from dynamask_mlflow.masks.result import Masks
 
@@ -28,6 +29,7 @@ SEED_TAG = "dynamask.seed"
 METHOD_TAG = "dynamask.method"
 COMMAND_TAG = "dynamask.command"
 HARDWARE_TAG = "dynamask.hardware"
+CODE_TAG = "dynamask.code"
 PARENT_TAG = "mlflow.parentRunId"
 _RUN_NAME_TAG = "mlflow.runName"
 MLFLOW_EXPERIMENT = "dynamask-experiments"
@@ -53,7 +55,8 @@ def hardware() -> str:
 class MlflowStore:
     """Keeps trials as child runs of one parent run.
 
-    Runs of equal settings and version share a parent, so a run that was cut short goes on where it stopped.
+    Runs of equal settings share a parent, so a run that was cut short goes on where it stopped. A trial counts as
+    finished only if the code that made it is the code of today (`code_digest`): engines are never mixed.
 
     Args:
         settings: whatever else decides the numbers: instances, quick, ...
@@ -77,7 +80,8 @@ class MlflowStore:
         self._client = client or MlflowClient()
         self._command = command
         self._home = self._experiment_id(mlflow_experiment)
-        self.key = settings_key(experiment.name, {**settings, "title": experiment.title, "version": __version__})
+        self._codes: dict[str, str] = {}
+        self.key = settings_key(experiment.name, {**settings, "title": experiment.title})
         found = None if fresh else self._find_parent()
         self.parent = found or self._create_parent(settings)
 
@@ -103,11 +107,17 @@ class MlflowStore:
             self._client.log_param(run_id, key, value)
         return run_id
 
+    def _code(self, method: str) -> str:
+        if method not in self._codes:
+            self._codes[method] = code_digest(self._experiment, method)
+        return self._codes[method]
+
     def find(self, seed: int, method: str) -> Trial | None:
         runs = self._client.search_runs(
             [self._home],
             f"tags.`{PARENT_TAG}` = '{self.parent}' and tags.`{SEED_TAG}` = '{seed}' "
-            f"and tags.`{METHOD_TAG}` = '{method}' and attributes.status = 'FINISHED'",
+            f"and tags.`{METHOD_TAG}` = '{method}' and tags.`{CODE_TAG}` = '{self._code(method)}' "
+            "and attributes.status = 'FINISHED'",
             max_results=1,
         )
         if not runs:
@@ -130,6 +140,7 @@ class MlflowStore:
             NAME_TAG: self._experiment.name,
             SEED_TAG: str(trial.seed),
             METHOD_TAG: trial.method,
+            CODE_TAG: self._code(trial.method),
             HARDWARE_TAG: hardware(),
         }
         run_id = self._client.create_run(self._home, tags=tags).info.run_id

@@ -24,6 +24,11 @@ def method_names() -> tuple[str, ...]:
     return tuple(_METHODS)
 
 
+def method_location(name: str) -> str | None:
+    """Where the method of that name is defined, "package.module:function"; None if it is unknown."""
+    return _METHODS.get(name)
+
+
 def register_method(name: str, location: str) -> None:
     """Make `location` ("package.module:function") known as `name`; the function is a `Method`."""
     _METHODS[name] = location

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 from mlflow import MlflowClient
 
+from dynamask_mlflow.experiments import tracking
 from dynamask_mlflow.experiments.protocol import run_experiment
 from dynamask_mlflow.experiments.registry import rare_experiment
+from dynamask_mlflow.experiments.results_runs import read_sections
 from dynamask_mlflow.experiments.tracking import METHOD_TAG, MLFLOW_EXPERIMENT, MlflowStore
 from dynamask_mlflow.masks.result import Masks
 
@@ -57,3 +59,23 @@ def test_a_run_that_was_cut_short_goes_on_where_it_stopped(client: MlflowClient)
 
     assert MlflowStore(experiment, {"instances": 2, "quick": True}, client=client).parent != first.parent
     assert MlflowStore(experiment, settings, client=client, fresh=True).parent != first.parent
+
+
+def test_a_trial_of_other_code_is_repeated_and_never_mixed_with_the_new_one(
+    client: MlflowClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    experiment = rare_experiment("feature")
+    settings = {"instances": 1, "quick": False}
+    calls: list[int] = []
+
+    def counted(model: Any, x: np.ndarray, **options: Any) -> Masks:
+        calls.append(options["seed"])
+        return whole(model, x, **options)
+
+    for code, seeds in (("old", [0, 1, 2]), ("new", [0, 1]), ("new", [0, 1])):
+        monkeypatch.setattr(tracking, "code_digest", lambda experiment, method, code=code: f"{code} {method}")
+        store = MlflowStore(experiment, settings, client=client)
+        run_experiment(experiment, methods=["a"], seeds=seeds, explain=counted, store=store)
+    assert calls == [0, 1, 2, 0, 1]
+    (section,) = read_sections(client)
+    assert [entry.seeds for entry in section.entries] == [(0, 1)]
