@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dynamask_mlflow.cli.experiment_all import all_
+
 if TYPE_CHECKING:
     from dynamask_mlflow.experiments.protocol import Experiment
 
@@ -59,6 +61,9 @@ def shared_options(command: Command) -> Command:
 @click.group()
 def experiment() -> None:
     """Run an experiment with known salient cells and print its table."""
+
+
+experiment.add_command(all_)
 
 
 @experiment.command("rare-feature")
@@ -146,7 +151,7 @@ def results(tracking_uri: str | None, output: Path, quick: bool) -> None:
     """Write the page of results, and its images beside it, from the runs that were logged with --log."""
     from mlflow import MlflowClient
 
-    from dynamask_mlflow.experiments.results_page import draw_pictures, results_page
+    from dynamask_mlflow.experiments.results_page import results_page, write_page
     from dynamask_mlflow.experiments.results_runs import read_sections
 
     try:
@@ -154,9 +159,7 @@ def results(tracking_uri: str | None, output: Path, quick: bool) -> None:
         if str(output) == "-":
             click.echo(results_page(sections), nl=False)
             return
-        drawn = draw_pictures(sections, output.parent / "images")
-        pictures = {title: [f"images/{path.name}" for path in paths] for title, paths in drawn.items()}
-        output.write_text(results_page(sections, pictures), encoding="utf-8")
+        write_page(sections, output)
     except ValueError as error:
         raise click.ClickException(str(error)) from error
     click.echo(f"Wrote {output}.")

@@ -14,7 +14,7 @@ from dynamask_mlflow.experiments.motif_models import (
     train_motif_model,
 )
 from dynamask_mlflow.experiments.protocol import Case
-from dynamask_mlflow.experiments.rare import Kind, RareSetting, make_rare
+from dynamask_mlflow.experiments.rare import Kind, RareSetting, arma_series, make_rare
 from dynamask_mlflow.experiments.state import StateSetting, held_out_accuracy, make_state, train_state_model
 from dynamask_mlflow.experiments.training import Training
 
@@ -25,10 +25,13 @@ QUICK_MOTIF = MotifTraining(hidden=32, stop_at=0.97)
 
 
 def rare_case(kind: Kind, seed: int, instances: int, quick: bool) -> Case:
-    """Series that share one white box; `quick` changes nothing, there is nothing to train."""
-    data = make_rare(RareSetting(kind=kind), seed=seed, instances=instances)
+    """Series that share one white box, and others of the same process as background."""
+    setting = RareSetting(kind=kind)
+    data = make_rare(setting, seed=seed, instances=instances)
     truth = np.broadcast_to(data.truth, data.x.shape)
-    return Case(model=data.model, x=data.x, truth=truth, task="regression")
+    rng = np.random.default_rng([seed, 5])
+    seen = arma_series(rng, 20 if quick else 200, setting.steps, setting.channels, setting.coefficients)
+    return Case(model=data.model, x=data.x, truth=truth, task="regression", background=seen)
 
 
 def state_case(seed: int, instances: int, quick: bool, setting: StateSetting | None = None) -> Case:

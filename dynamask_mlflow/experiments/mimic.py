@@ -45,6 +45,8 @@ COLUMNS: Mapping[str, str] = {
 PRESETS = {
     "nested-deletion": Preset("nested", {"deletion": True}),
     "extrmask-deletion": Preset("extrmask", {"deletion": True}),
+    # Occlusion by what CE, ACC and CPD put in place of a cell; "ig_mean" is a method of its own.
+    "fo_mean": Preset("fo", {"operators": ("time_mean",)}),
     "paper": Preset(
         "paper",
         {

@@ -46,6 +46,13 @@ def results_page(sections: Sequence[Section], pictures: Mapping[str, Sequence[st
     return "\n\n".join(parts) + "\n"
 
 
+def write_page(sections: Sequence[Section], output: Path) -> None:
+    """The page, and its images in a folder beside it."""
+    drawn = draw_pictures(sections, output.parent / "images")
+    pictures = {title: [f"images/{path.name}" for path in paths] for title, paths in drawn.items()}
+    output.write_text(results_page(sections, pictures), encoding="utf-8")
+
+
 def draw_pictures(sections: Sequence[Section], folder: Path) -> dict[str, list[Path]]:
     """The curves against the area of each section, as images in `folder`, by title."""
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,86 @@
+"""dynamask-mlflow experiment all: the whole set, logged, and the page of results from it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+
+@click.command("all")
+@click.option("--quick", is_flag=True, help="Few seeds and sequences, small models: all of it within the hour.")
+@click.option("--only", help="Experiments, separated by commas. Default: all of the plan.")
+@click.option("--methods", help="Names, separated by commas, or: ours, rivals. Default: all of the plan.")
+@click.option(
+    "--path",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="The stays of mimic: PhysioNet 2012, the tables of MIMIC-III, or a dataset. Default: the synthetic hospital.",
+)
+@click.option("--tracking-uri", help="MLflow's; by default what MLflow is set to.")
+@click.option(
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The page to write. [default: docs/results.md, with --quick results-quick.md]",
+)
+@click.option("--dry-run", is_flag=True, help="Only say what would be run.")
+@click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Threads of torch.")
+def all_(
+    quick: bool,
+    only: str | None,
+    methods: str | None,
+    path: Path | None,
+    tracking_uri: str | None,
+    output: Path | None,
+    dry_run: bool,
+    threads: int,
+) -> None:
+    """Run every experiment with every method, then write the page of results.
+
+    Everything is logged to MLflow, and what is logged already is not run again: a set that was cut short goes on where
+    it stopped, also in the background (nohup dynamask-mlflow experiment all &).
+    """
+    from dynamask_mlflow.experiments.plan import NAMES, OURS, errands, open_experiments, planned_methods, rivals
+
+    groups = {"ours": OURS, "rivals": rivals()}
+    names = _words(only)
+    chosen = _words(methods)
+    chosen = chosen and [name for word in chosen for name in groups.get(word, (word,))]
+    for given, known in ((names, NAMES), (chosen, planned_methods())):
+        strange = [name for name in given or () if name not in known]
+        if strange:
+            raise click.ClickException(f"Expected names out of {', '.join(known)}, but got {', '.join(strange)}.")
+    plan = list(errands(names, chosen, quick))
+    if dry_run:
+        for errand in plan:
+            size = "quick" if quick else f"{errand.seeds or 'all'} seeds x {errand.instances or 'all'} sequences"
+            click.echo(f"{errand.experiment}, {size}: {', '.join(errand.methods)}")
+        return
+    import torch
+    from mlflow import MlflowClient
+
+    from dynamask_mlflow.experiments.results_page import write_page
+    from dynamask_mlflow.experiments.results_runs import read_sections
+    from dynamask_mlflow.experiments.whole_set import run_errands
+
+    torch.set_num_threads(threads)
+    os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
+    client = MlflowClient(tracking_uri=tracking_uri)
+    failures = run_errands(
+        plan,
+        open_experiments(path),
+        quick=quick,
+        report=lambda line: click.echo(line, err=True),
+        client=client,
+        options={"mimic": "--path FOLDER"} if path else None,
+    )
+    page = output or Path("results-quick.md" if quick else "docs/results.md")
+    write_page(read_sections(client, quick=quick), page)
+    click.echo(f"Wrote {page}.")
+    if failures:
+        listed = "\n".join(f"  {f.experiment}, {f.method}: {f.reason}" for f in failures)
+        raise click.ClickException(f"Expected every method to run, but {len(failures)} failed:\n{listed}")
+
+
+def _words(text: str | None) -> list[str] | None:
+    return [part.strip() for part in text.split(",") if part.strip()] if text else None

@@ -1,0 +1,88 @@
+"""The whole set: which methods each experiment runs, over how many seeds and sequences.
+
+Dear methods get fewer sequences, and the results page says so. `released` and `paper` are Algorithm 1 in its two
+readings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dynamask_mlflow.experiments.protocol import Experiment
+
+OURS = ("nested", "nested-deletion", "nested-25", "nested-20", "nested-15")
+_SIGNED = ("ig_signed", "ig_mean_signed", "gs_signed", "lime_signed", "dl_signed")
+
+
+@dataclass(frozen=True)
+class Errand:
+    """Methods of one experiment that share seeds and sequences; None is as many as the experiment has."""
+
+    experiment: str
+    methods: tuple[str, ...]
+    seeds: int | None = None
+    instances: int | None = None
+
+
+_RARE = (
+    ("nested", "random", "ig", "ig_mean", "ig_smooth", "gs", "dl", "fo", "afo", "fp", "lime", "extrmask", "svs"),
+    ("paper", "released", "retain"),
+)
+# The cheapest first, so that a set that is cut short has the most to show.
+PLAN: tuple[Errand, ...] = (
+    *(Errand(name, methods) for name in ("rare-feature", "rare-time") for methods in _RARE),
+    Errand("state", ("nested", "nested-25", "nested-20", "nested-15", "random", "ig", "ig_mean", "ig_smooth"), 3, 10),
+    Errand("state", ("dl", "gs", "fo", "afo", "fp", "lime", "retain", "extrmask", "extrmask-sum"), 3, 10),
+    Errand("mimic", ("nested", "nested-deletion", "random", "ig", "ig_mean", "ig_smooth", *_SIGNED), 3, 64),
+    Errand(
+        "mimic", ("dl", "gs", "lime", "fo", "fo_mean", "afo", "fp", "retain", "extrmask", "extrmask-deletion"), 3, 64
+    ),
+    Errand("mimic", ("paper", "released"), 3, 64),
+    Errand("motif", ("nested", "random", "ig", "ig_mean", "ig_smooth", *_SIGNED), 3, 20),
+    Errand("motif", ("dl", "gs", "fo", "afo", "fp", "lime", "retain", "extrmask"), 3, 20),
+    Errand("perturbation", ("nested",), 3, 10),
+    Errand("state", ("svs", "fit"), 3, 4),
+    Errand("state", ("paper", "released"), 3, 4),
+    Errand("mimic", ("svs", "svs_signed", "fit"), 2, 16),
+    Errand("motif", ("svs", "fit", "paper"), 2, 10),
+    Errand("perturbation", ("paper",), 1, 4),
+)
+NAMES = tuple(dict.fromkeys(errand.experiment for errand in PLAN))
+
+
+def errands(
+    only: Sequence[str] | None = None, methods: Sequence[str] | None = None, quick: bool = False
+) -> Iterator[Errand]:
+    """The plan, or a part of it; with `quick` each experiment has its own few seeds and sequences."""
+    for errand in PLAN:
+        chosen = tuple(name for name in errand.methods if methods is None or name in methods)
+        if chosen and (only is None or errand.experiment in only):
+            size = (None, None) if quick else (errand.seeds, errand.instances)
+            yield Errand(errand.experiment, chosen, *size)
+
+
+def planned_methods() -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for errand in PLAN for name in errand.methods))
+
+
+def rivals() -> tuple[str, ...]:
+    """Everything that does not come out of the engine of nested masks."""
+    return tuple(name for name in planned_methods() if name not in OURS)
+
+
+def open_experiments(path: Path | None) -> Mapping[str, Experiment]:
+    """The experiments of the plan by name; `path` is that of the stays for "mimic"."""
+    from dynamask_mlflow.experiments.mimic import mimic_experiment
+    from dynamask_mlflow.experiments.perturbation import perturbation_experiment
+    from dynamask_mlflow.experiments.registry import motif_experiment, rare_experiment, state_experiment
+
+    return {
+        "rare-feature": rare_experiment("feature"),
+        "rare-time": rare_experiment("time"),
+        "state": state_experiment(),
+        "mimic": mimic_experiment(path),
+        "motif": motif_experiment(),
+        "perturbation": perturbation_experiment(),
+    }
