@@ -126,7 +126,8 @@ class ReportData:
         explanations: name -> one line for metrics of your own; the known ones have theirs.
         scores: (N, T, d) a full ordering of the cells; lets the reader choose an area.
         errors: (N, A) error at each area of `curves.areas`, per instance.
-        observed: (N, T, d) False where a cell does not exist (padding) or was not measured.
+        lengths: (N,) steps that exist; what follows is padding and is drawn as such. None: all of them.
+        observed: (N, T, d) False where a cell was not measured but filled in.
         inputs: (N, T, d) raw values; None keeps them out of the page altogether.
         profile_by_channel (d,), profile_by_time (T,), profile (T, d): mean importance; None: from the masks.
         curves: for all instances together. method: the name of what was used.
@@ -155,6 +156,7 @@ class ReportData:
     explanations: Mapping[str, str] = field(default_factory=dict)
     scores: ArrayLike | None = None
     errors: ArrayLike | None = None
+    lengths: ArrayLike | None = None
     observed: ArrayLike | None = None
     inputs: ArrayLike | None = None
     profile_by_channel: ArrayLike | None = None
@@ -187,6 +189,7 @@ class ReportData:
             _shape(name, getattr(self, name), *outputs)
         for name in ("scores", "observed", "inputs"):
             _shape(name, getattr(self, name), n, steps, channels)
+        _shape("lengths", self.lengths, n)
         for name, metric in self.metrics.items():
             _shape(f"metric {name!r}", metric, n)
         _shape("profile_by_channel", self.profile_by_channel, channels)

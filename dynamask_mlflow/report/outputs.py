@@ -47,17 +47,31 @@ def _number(value: float, digits: int = 4) -> str:
     return f"{value:.{digits}g}".replace("-", "\N{MINUS SIGN}") if np.isfinite(value) else ""
 
 
+def _mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Mean over the steps that are known; NaN where none is."""
+    known = np.isfinite(values)
+    count = known.sum(axis=1)
+    total = np.where(known, values, 0.0).sum(axis=1)
+    return np.asarray(np.where(count > 0, total / np.maximum(count, 1), np.nan))
+
+
 def _series(values: NDArray[np.float64], data: ReportData) -> Outputs:
-    """Per-step outputs: (N, T), or (N, T, C) reduced to the class that leads in each instance."""
+    """Per-step outputs: (N, T), or (N, T, C) reduced to the class that leads in each instance.
+
+    What a model says about steps in the padding is left out.
+    """
+    if data.lengths is not None:
+        exists = np.arange(values.shape[1]) < np.asarray(data.lengths)[:, None]
+        values = np.where(exists if values.ndim == 2 else exists[..., None], values, np.nan)
     if values.ndim == 2 or values.shape[2] == 1:
         series = values.reshape(values.shape[:2])
-        mean = np.nanmean(series, axis=1) if series.size else np.zeros(len(series))
+        mean = _mean(series)
         return Outputs("value", [f"mean {_number(v, 3)}" for v in mean], mean, series=series)
-    lead = np.argmax(values.mean(axis=1), axis=1)
+    lead = np.argmax(np.nan_to_num(_mean(values)), axis=1)
     if values.shape[2] == 2:
         lead[:] = 1
     series = np.take_along_axis(values, lead[:, None, None], axis=2)[..., 0]
-    mean = series.mean(axis=1)
+    mean = _mean(series)
     text = [f"{class_name(data, int(c))}, mean {_number(v, 3)}" for c, v in zip(lead, mean, strict=True)]
     return Outputs("value", text, mean, series=series)
 

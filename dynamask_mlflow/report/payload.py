@@ -155,6 +155,7 @@ def build_payload(data: ReportData) -> Payload:
         "before": _outputs(before),
         "after": _outputs(after),
         "target": _outputs(targets),
+        "lengths": None if data.lengths is None else np.asarray(data.lengths, dtype=int),
         "leading": masks.sum(axis=1).argmax(axis=1) if masks.size else np.zeros(n, dtype=int),
         "profile": {"byChannel": by_channel, "byTime": by_time, "map": profile},
         "curves": _curves(data.curves, data),

@@ -14,7 +14,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from dynamask_mlflow.report.colour import paint, scale
 
-_PAPER, _INK, _FAINT = (255, 255, 255), (32, 38, 50), (110, 118, 132)
+_PAPER, _INK, _FAINT, _HOLE = (255, 255, 255), (32, 38, 50), (110, 118, 132), (207, 202, 188)
 _WIDTH, _HEIGHT = 880, 900  # what the cells may fill; small masks take less
 _LABEL, _TITLE = 12, 16
 
@@ -55,8 +55,20 @@ def _steps(count: int, room: float, least: float) -> range:
     return range(0, count, every)
 
 
-def heat_map_png(mask: ArrayLike, channel_names: Sequence[str], times: Sequence[Any], title: str = "") -> bytes:
-    """Draw a mask (T, d) in [0, 1]; returns the bytes of a PNG file."""
+def _hatched(colours: NDArray[np.uint8], start: int) -> None:
+    """Draw padding, the columns from `start` on, as lines at an angle."""
+    rows, columns = np.indices(colours.shape[:2])
+    colours[:, start:] = np.where(((rows + columns) % 9 == 0)[..., None], _HOLE, 255)[:, start:]
+
+
+def heat_map_png(
+    mask: ArrayLike,
+    channel_names: Sequence[str],
+    times: Sequence[Any],
+    title: str = "",
+    length: int | None = None,
+) -> bytes:
+    """Draw a mask (T, d) in [0, 1], hatched from step `length` on; returns the bytes of a PNG file."""
     cells = np.clip(np.nan_to_num(np.asarray(mask, dtype=np.float32)), 0.0, 1.0)
     if cells.ndim != 2 or 0 in cells.shape:
         raise ValueError(f"Expected a mask of shape (T, d), not empty, but got {cells.shape}.")
@@ -79,6 +91,8 @@ def heat_map_png(mask: ArrayLike, channel_names: Sequence[str], times: Sequence[
     colours = np.repeat(np.repeat(paint(cells.T), down, axis=0), across, axis=1)
     if min(across, down) >= 7:  # hair lines between cells, as long as they do not eat the colour
         colours[down - 1 :: down] = colours[:, across - 1 :: across] = 255
+    if length is not None and length < steps:
+        _hatched(colours, round(length * width / steps))
     canvas.paste(Image.fromarray(np.ascontiguousarray(colours)), (left, top))
     bar = np.repeat(scale(max(height, 60))[::-1][:, None, :], 12, axis=1)
     canvas.paste(Image.fromarray(np.ascontiguousarray(bar)), (left + width + 18, top))

@@ -78,7 +78,8 @@ def _pictures(evaluation: Evaluation, count: int) -> dict[str, bytes]:
     pictures = {}
     for i, name in enumerate(sample.ids[:count]):
         title = f"{name}: {100 * masks.area[i]:.3g} % of the cells"
-        drawn = heat_map_png(masks.masks[i], sample.channel_names, sample.times, title)
+        length = None if sample.lengths is None else int(sample.lengths[i])
+        drawn = heat_map_png(masks.masks[i], sample.channel_names, sample.times, title, length)
         pictures[f"dynamask/instances/{i:03d}_{_file_name(name)}.png"] = drawn
     return pictures
 

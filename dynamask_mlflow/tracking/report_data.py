@@ -12,6 +12,7 @@ from dynamask_mlflow.tracking.config import EvaluationConfig
 from dynamask_mlflow.tracking.evaluation import Evaluation, MethodRun
 from dynamask_mlflow.tracking.metric_log import error_curve
 from dynamask_mlflow.tracking.profile import Profile
+from dynamask_mlflow.tracking.sequences import Sequences
 
 _IN_TABLE = ("area", "entropy", "information", "ce", "squared_error", "comprehensiveness", "sufficiency")
 
@@ -42,11 +43,12 @@ def report_data(
         targets=targets if targets is None or _fits(targets, evaluation) else None,
         class_names=config.class_names,
         per_step=evaluation.per_step,
-        metrics={name: values[shown] for name, values in instance_metrics(run).items()},
+        metrics={name: values[shown] for name, values in {**instance_metrics(run), **_remarks(run)}.items()},
         summary=run.scores.summary(),
         errors=_on_grid(masks.areas, masks.errors, grid),
-        observed=None if sample.eligible.all() else sample.eligible,
-        inputs=sample.x if config.log_inputs else None,
+        lengths=sample.lengths,
+        observed=sample.observed,
+        inputs=_inputs(sample) if config.log_inputs else None,
         profile_by_channel=profile.by_channel,
         profile_by_time=profile.by_time,
         profile=profile.by_cell,
@@ -66,6 +68,18 @@ def instance_metrics(run: MethodRun) -> dict[str, NDArray[Any]]:
     if "acc" in each:
         shown["flipped"] = each["acc"] < 1
     return shown
+
+
+def _remarks(run: MethodRun) -> dict[str, NDArray[np.bool_]]:
+    """The fit's own remarks on instances, where there are any: what a reader may want to filter by."""
+    flags = {name: np.asarray(values) for name, values in run.masks.diagnostics.items()}
+    flags = {name: values for name, values in flags.items() if values.dtype == np.bool_}
+    return {name: values for name, values in flags.items() if (values != (name == "converged")).any()}
+
+
+def _inputs(sample: Sequences) -> NDArray[np.float32]:
+    """The series, NaN in the padding."""
+    return sample.x if sample.exists is None else np.where(sample.exists, sample.x, np.float32(np.nan))
 
 
 def _grid(run: MethodRun, config: EvaluationConfig) -> NDArray[np.float64]:

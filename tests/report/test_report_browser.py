@@ -59,6 +59,57 @@ def test_sorting_and_filtering_the_list(watch: Any) -> None:
     assert complaints == []
 
 
+def test_the_list_offers_what_divides_it_with_counts(watch: Any) -> None:
+    n = 30
+    constant = np.arange(n) < 4
+    data = icu_report(n)
+    metrics = {**data.metrics, "constant_prediction": constant, "dead_gradient": np.zeros(n, dtype=bool)}
+    page, complaints = watch(render_report(icu_report(n, metrics=metrics)))
+    page.click("#tab-instances")
+    offered = page.locator("select[aria-label='Show'] option").all_inner_texts()
+    died = int(np.count_nonzero(np.asarray(data.targets)))
+    risky = int(np.count_nonzero(np.asarray(data.predictions) >= 0.5))
+    assert {f"Predicted death ({risky})", f"Actually death ({died})", "Constant: yes (4)"} <= set(offered)
+    assert not any(text.startswith("No gradient") for text in offered)  # nobody has it: nothing to choose
+    page.select_option("select[aria-label='Show']", "constant_prediction=1")
+    assert rows(page) == list(data.ids[:4])
+    page.select_option("select[aria-label='Show']", "before:death")
+    assert page.locator(".count").inner_text() == f"{risky} of {n} instances"
+    assert complaints == []
+
+
+def test_padding_and_filled_in_cells_differ_in_looks_and_words(watch: Any) -> None:
+    observed = np.ones((1, 8, 2), dtype=bool)
+    observed[0, 3, 0] = False
+    masks = np.zeros((1, 8, 2))
+    masks[0, 0, 0] = 1
+    page, complaints = watch(render_report(small(masks, lengths=[6], observed=observed)))
+    page.click("#tab-instances")
+    heat = page.locator(".detail .heat")
+    heat.locator(".overlay").wait_for()
+    heat.focus()
+    told = []
+    for _ in range(8):
+        page.keyboard.press("ArrowRight")
+        told.append(page.locator("#tip").inner_text().split("\n")[1])
+    assert told[2:4] == ["mask 0.00", "mask 0.00 (not measured, filled in)"]
+    assert told[5:] == ["mask 0.00", *["after the end of this series"] * 2]
+    assert page.get_by_text("Hatched: after the end of this series.").count() == 1
+    assert page.locator(".who .badge").last.inner_text() == "6 steps"
+    assert complaints == []
+    share = """(node, [t0, t1]) => {
+      const g = node.geometry, ratio = window.devicePixelRatio || 1;
+      const pen = node.querySelector("canvas").getContext("2d");
+      const at = [g.left + t0 * g.across, g.top, (t1 - t0) * g.across, g.down].map((v) => Math.round(v * ratio));
+      const data = pen.getImageData(...at).data;
+      return data.filter((v, i) => i % 4 === 3 && v > 0).length / (data.length / 4);
+    }"""
+    measured, filled_in, padded = (heat.evaluate(share, span) for span in ([2, 3], [3, 4], [6, 8]))
+    assert measured > 0.9
+    assert 0 < filled_in < 0.2
+    assert 0.03 < padded < 0.5
+
+
 def test_a_thousand_instances_draw_only_the_rows_in_sight(watch: Any) -> None:
     html = render_report(icu_report(1000))
     assert len(html.encode()) < 20_000_000

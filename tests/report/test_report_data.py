@@ -10,6 +10,7 @@ import pytest
 from report_shapes import small
 
 from dynamask_mlflow.report import Curves, DriftData
+from dynamask_mlflow.report.outputs import describe_predictions
 
 MASKS = np.zeros((2, 4, 3))
 
@@ -22,6 +23,7 @@ MASKS = np.zeros((2, 4, 3))
         ({"times": [1]}, "Expected 4 times, but got 1"),
         ({"task": "ranking"}, "Expected task to be one of"),
         ({"scores": np.zeros((2, 4, 2))}, "Expected scores of shape"),
+        ({"lengths": [1, 2, 3]}, "Expected lengths of shape"),
         ({"predictions": [1.0]}, "Expected predictions of shape"),
         ({"per_step": True, "predictions": [1.0, 2.0]}, "Expected predictions of shape"),
         ({"metrics": {"area": [0.1]}}, "Expected metric 'area' of shape"),
@@ -58,3 +60,14 @@ def test_drift_refuses_unknown_verdicts_and_other_channels() -> None:
         DriftData(verdict="ok", **{**shares, "current_by_channel": np.zeros(2)})
     with pytest.raises(ValueError, match=r"drift\.reference_by_channel"):
         small(np.zeros((2, 4, 5)), drift=DriftData(verdict="ok", **shares))
+
+
+def test_answers_about_padding_are_left_out_of_a_series() -> None:
+    y = np.array([[1.0, 1.0, 9.0, 9.0], [2.0, 2.0, 2.0, 2.0]])
+    data = small(MASKS, "regression", per_step=True, predictions=y, lengths=[2, 4])
+    outputs = describe_predictions(data.predictions, data)
+    assert outputs is not None
+    assert outputs.value is not None
+    assert outputs.value.tolist() == [1.0, 2.0]
+    assert outputs.series is not None
+    assert np.isnan(outputs.series[0, 2:]).all()

@@ -64,3 +64,15 @@ def test_picture_refuses_what_is_no_mask(shape: tuple[int, ...]) -> None:
 def test_picture_refuses_names_that_do_not_fit() -> None:
     with pytest.raises(ValueError, match="Expected 2 times and 3 channel names"):
         heat_map_png(np.zeros((2, 3)), ["a", "b", "c"], [1])
+
+
+def test_padding_is_hatched_and_holds_no_colour_of_the_scale() -> None:
+    mask = np.full((20, 6), 0.6)
+    whole, cut = (open_png(heat_map_png(mask, list("abcdef"), range(20), length=n)) for n in (20, 12))
+    assert whole.shape == cut.shape
+    painted = [np.nonzero(np.all(p == paint(np.array(0.6)), axis=-1)[:, :-84])[1] for p in (whole, cut)]
+    left, right = painted[0].min(), painted[0].max()
+    assert painted[1].min() == left
+    assert painted[1].max() == pytest.approx(left + 0.6 * (right - left), abs=10)
+    beyond = cut[:, painted[1].max() + 2 : right]
+    assert np.all(beyond == (207, 202, 188), axis=-1).mean() > 0.05

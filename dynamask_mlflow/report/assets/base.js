@@ -25,6 +25,7 @@ const maskAt = (n, t, c) => bytes("masks")[cellOf(n, t, c)] / 255;
 const rankAt = (n, t, c) => bytes("ranks")[cellOf(n, t, c)];
 const hasRanks = () => bytes("ranks") !== null;
 const hasInputs = () => bytes("inputs") !== null;
+const endOf = (n) => (D.lengths ? D.lengths[n] : T); // what follows is padding
 
 function observedAt(n, t, c) {
   const bits = bytes("observed");

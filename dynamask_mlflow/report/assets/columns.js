@@ -98,19 +98,73 @@ function compare(a, b) {
   return typeof a === "string" ? a.localeCompare(b, undefined, { numeric: true }) : a - b;
 }
 
-function filterOptions() {
-  const options = [["", "All instances"]];
-  for (const m of D.metrics.filter((x) => x.kind === "flag")) {
-    options.push([m.name + "=1", m.label + ": yes"], [m.name + "=0", m.label + ": no"]);
+// What one may want to see alone: [group, value, text, test of an instance]. Only what divides the list is offered.
+const MANY_NAMES = 12;
+
+function outputFilters(key, group, word, output) {
+  if (!output || output.series) return [];
+  const found = [];
+  const names = [...new Set(output.text)].filter(Boolean);
+  if (output.kind !== "value" && names.length <= MANY_NAMES)
+    for (const name of names.sort((a, b) => compare(a, b)))
+      found.push([group, key + ":" + name, word + " " + name, (n) => output.text[n] === name]);
+  if (key === "before" && output.kind === "probability")
+    found.push([
+      group,
+      "before~close",
+      "Close call, 0.4 to 0.6",
+      (n) => output.value[n] >= 0.4 && output.value[n] <= 0.6,
+    ]);
+  if (output.kind === "value" && N >= 10) {
+    const sorted = output.value.filter(finite).sort((a, b) => a - b);
+    const [low, high] = [0.2, 0.8].map((share) => sorted[Math.floor(share * (sorted.length - 1))]);
+    found.push(
+      [group, key + "~high", "Highest fifth: " + number(high) + " and more", (n) => output.value[n] >= high],
+      [group, key + "~low", "Lowest fifth: " + number(low) + " and less", (n) => output.value[n] <= low],
+    );
   }
-  return options;
+  return found;
+}
+
+function filters() {
+  const found = [
+    ...outputFilters("before", "Prediction", "Predicted", D.before),
+    ...outputFilters("target", "Actual", "Actually", D.target),
+  ];
+  for (const m of D.metrics.filter((x) => x.kind === "flag")) {
+    const group = ["flipped", "correct"].includes(m.name) ? "Outcome" : "Remarks on the fit";
+    for (const [digit, word, wanted] of [
+      ["1", "yes", true],
+      ["0", "no", false],
+    ])
+      found.push([group, m.name + "=" + digit, m.label + ": " + word, (n) => m.values[n] === wanted]);
+  }
+  return found
+    .map(([group, value, text, test]) => {
+      const count = D.ids.reduce((sum, _, n) => sum + (test(n) ? 1 : 0), 0);
+      return { group, value, text: text + " (" + count.toLocaleString("en-US") + ")", test, count };
+    })
+    .filter((f) => f.count > 0 && f.count < N);
+}
+
+function grouped(list) {
+  const groups = [...new Set(list.map((f) => f.group))];
+  return groups.map((label) =>
+    h(
+      "optgroup",
+      { label },
+      list.filter((f) => f.group === label).map(({ value, text }) => h("option", { value, text })),
+    ),
+  );
 }
 
 function select(label, options, onchange) {
   const box = h(
     "select",
     { "aria-label": label, onchange: () => onchange(box.value) },
-    options.map(([value, text]) => h("option", { value, text })),
+    options.map((entry) =>
+      Array.isArray(entry) ? h("option", { value: entry[0], text: entry[1] }) : entry,
+    ),
   );
   return box;
 }

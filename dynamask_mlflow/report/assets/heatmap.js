@@ -1,7 +1,7 @@
 // Heat map: channels down, time across, totals along both edges, one cursor for mouse and keyboard.
 //
 // options: label (for screen readers), rows (positions of channels, top to bottom), value(t, c) in [0, 1],
-// missing(t, c), top / right: totals by time / by channel (arrays over all positions), describe(t, c) -> lines,
+// missing(t, c), end (the first step of padding), top / right: totals by time / by channel (arrays over all positions), describe(t, c) -> lines,
 // onpick(t, c). `state.cell` survives redrawing.
 
 function heatMap(options) {
@@ -133,6 +133,7 @@ function drawHeatMap(node, width, options, state) {
   node.replaceChildren(canvas, overlay);
   node.style.height = g.height + "px";
   paintCells(pen, g, options);
+  if (options.end < T) paintPadding(pen, g, options.end);
   const faint = styleOf("ink-2"),
     ink = styleOf("ink");
   pen.font = "12px " + FONT();
@@ -159,13 +160,15 @@ function drawHeatMap(node, width, options, state) {
 function paintCells(pen, g, options) {
   const gap = g.across >= 7 && g.down >= 7 ? 1 : 0;
   const hole = styleOf("hole");
+  const end = options.end === undefined ? T : options.end;
   const columns = Math.min(T, Math.max(1, Math.floor(g.plotWidth)));
   pen.fillStyle = colour(0);
-  if (!gap) pen.fillRect(g.left, g.top, g.plotWidth, g.plotHeight);
+  if (!gap) pen.fillRect(g.left, g.top, end * g.across, g.plotHeight);
   options.rows.forEach((c, row) => {
     const y = g.top + row * g.down;
     for (let k = 0; k < columns; k++) {
       const [t0, t1] = [Math.floor((k * T) / columns), Math.floor(((k + 1) * T) / columns)];
+      if (t0 >= end) break;
       let [peak, absent] = [0, true];
       for (let t = t0; t < t1; t++) {
         peak = Math.max(peak, options.value(t, c));
@@ -183,6 +186,26 @@ function paintCells(pen, g, options) {
       pen.fillRect(x, y, gap ? wide - 1 : wide + 0.4, gap ? g.down - 1 : g.down + 0.2);
     }
   });
+}
+
+// Hatched: steps that this instance does not have.
+function paintPadding(pen, g, end) {
+  const x = g.left + end * g.across,
+    wide = g.plotWidth - end * g.across;
+  pen.save();
+  pen.beginPath();
+  pen.rect(x, g.top, wide, g.plotHeight);
+  pen.clip();
+  pen.strokeStyle = styleOf("hole");
+  pen.lineWidth = 1;
+  pen.globalAlpha = 0.7;
+  pen.beginPath();
+  for (let at = x - g.plotHeight; at < x + wide; at += 9) {
+    pen.moveTo(at, g.top + g.plotHeight);
+    pen.lineTo(at + g.plotHeight, g.top);
+  }
+  pen.stroke();
+  pen.restore();
 }
 
 function drawTopBars(pen, g, totals) {

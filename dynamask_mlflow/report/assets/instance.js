@@ -32,6 +32,7 @@ function errorChart(n) {
     areas: D.curves.areas,
     lines: [{ name: "error", values: D.errors[n], look: "main" }],
     kind: "number",
+    roof: 1,
     marks,
     height: 160,
   });
@@ -45,13 +46,16 @@ function errorChart(n) {
 }
 
 function describeCell(n) {
-  return (t, c) =>
-    [
-      D.channels[c] + ", " + atTime(t),
-      "mask " + maskAt(n, t, c).toFixed(2) + (observedAt(n, t, c) ? "" : " (not measured)"),
+  return (t, c) => {
+    const title = D.channels[c] + ", " + atTime(t);
+    if (t >= endOf(n)) return [title, "after the end of this series"];
+    return [
+      title,
+      "mask " + maskAt(n, t, c).toFixed(2) + (observedAt(n, t, c) ? "" : " (not measured, filled in)"),
       hasRanks() ? "among the top " + percent((rankAt(n, t, c) / 255) ** 2) + " of the cells" : null,
       hasInputs() && finite(inputAt(n, t, c)) ? "value " + number(inputAt(n, t, c)) : null,
     ].filter(Boolean);
+  };
 }
 
 function maskCard(n, sums, view) {
@@ -85,6 +89,7 @@ function maskCard(n, sums, view) {
         value: ranked
           ? (t, c) => (rankAt(n, t, c) <= limit ? 1 - 0.45 * (rankAt(n, t, c) / Math.max(limit, 1)) : 0)
           : (t, c) => maskAt(n, t, c),
+        end: endOf(n),
         missing: bytes("observed") ? (t, c) => !observedAt(n, t, c) : null,
         describe: describeCell(n),
       }),
@@ -127,7 +132,8 @@ function maskCard(n, sums, view) {
   return card(
     "Mask",
     "The stronger the colour, the more the model needs that measurement for this prediction." +
-      (bytes("observed") ? " A thin line marks what was not measured." : ""),
+      (bytes("observed") ? " A thin line marks what was not measured but filled in." : "") +
+      (endOf(n) < T ? " Hatched: after the end of this series." : ""),
     controls,
     area,
     place,
@@ -181,6 +187,7 @@ function instanceView(n, view, steps) {
               text: flipped.values[n] ? "flips without the mask" : "does not flip",
             })
           : null,
+        endOf(n) < T ? h("span", { class: "badge", text: plural(endOf(n), D.unit) }) : null,
       ),
       h(
         "div",

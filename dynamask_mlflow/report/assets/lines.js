@@ -66,7 +66,7 @@ function areaTicks(x, log) {
   return round.length > 1 ? round : x;
 }
 
-// options: label, areas, lines, kind of the values, height, marks
+// options: label, areas, lines, kind of the values, height, marks, roof (the axis reaches at least so far)
 function areaChart(options) {
   const { x, lines } = measured(options.areas, options.lines);
   if (!x.length) return null;
@@ -86,6 +86,7 @@ function areaChart(options) {
     yFormat: (v) => show(v, options.kind),
     yTick: share ? tickPercent : tickNumber,
     yRange: share ? [0, 1] : null,
+    roof: options.roof,
   });
 }
 
@@ -109,7 +110,7 @@ function yExtent(options) {
     .flatMap((l) => l.values)
     .concat((options.bands || []).map((b) => b.y))
     .filter(finite);
-  let [low, high] = options.yRange || [least(all, 0), most(all, 1e-9)];
+  let [low, high] = options.yRange || [least(all, 0), most(all, options.roof || 0)];
   const floor = least(all);
   if (options.tight && floor > 0.5 * high) low = floor - 0.5 * (high - floor);
   if (!(high > low)) high = low + 1;

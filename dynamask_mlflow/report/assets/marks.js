@@ -87,12 +87,14 @@ function stamp(canvas, n) {
   const picture = pen.createImageData(width, height);
   const masks = bytes("masks");
   const table = bytes("colours");
+  const end = endOf(n);
   for (let y = 0; y < height; y++) {
     const c0 = Math.floor((y * C) / height);
     const c1 = Math.max(c0 + 1, Math.floor(((y + 1) * C) / height));
     for (let x = 0; x < width; x++) {
       const t0 = Math.floor((x * T) / width);
       const t1 = Math.max(t0 + 1, Math.floor(((x + 1) * T) / width));
+      if (t0 >= end) break; // the rest of the line stays transparent
       let peak = 0;
       for (let t = t0; t < t1; t++)
         for (let c = c0; c < c1; c++) peak = Math.max(peak, masks[cellOf(n, t, c)]);

@@ -176,6 +176,7 @@ function curveCards() {
           areas: D.curves.areas,
           lines,
           kind: curve.kind,
+          roof: curve.name === "error" ? 1 : 0,
         })
       : null;
     return chart ? card(titled(curve), curve.help, chart, chartKey(lines)) : null;

@@ -18,7 +18,8 @@ function instanceTable(onselect) {
       apply();
     },
   });
-  const flags = select("Show", filterOptions(), (v) => {
+  const offered = filters();
+  const flags = select("Show", [["", "All instances"], ...grouped(offered)], (v) => {
     state.flag = v;
     apply();
   });
@@ -67,13 +68,12 @@ function instanceTable(onselect) {
   }
 
   function apply() {
-    const [flag, wanted] = state.flag ? state.flag.split(/=(?=[01]$)/) : ["", ""];
-    const flagged = flag && metric(flag);
+    const filter = offered.find((f) => f.value === state.flag);
     const column = all.find((c) => c.key === state.key);
     state.rows = [];
     for (let n = 0; n < N; n++) {
       if (state.text && !haystack[n].includes(state.text)) continue;
-      if (flagged && flagged.values[n] !== (wanted === "1")) continue;
+      if (filter && !filter.test(n)) continue;
       if (state.channel !== "" && D.leading[n] !== Number(state.channel)) continue;
       state.rows.push(n);
     }
@@ -196,7 +196,7 @@ function instanceTable(onselect) {
   const node = h(
     "div",
     { class: "list" },
-    h("div", { class: "tools" }, search, flags, leaders.length > 1 ? channel : null, order, turn, count),
+    h("div", { class: "tools" }, search, offered.length ? flags : null, leaders.length > 1 ? channel : null, order, turn, count),
     watch,
     grid,
     empty,
