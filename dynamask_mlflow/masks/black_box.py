@@ -87,6 +87,11 @@ class BlackBox:
         """The model itself, for methods that look inside or ask it in its own form."""
         return self._model
 
+    def answers_once(self, x: Tensor) -> bool:
+        """Whether a sequence such as those in x gets one answer, and not one at every step."""
+        with torch.no_grad():
+            return self(x[:1]).shape[1] == 1
+
     def __call__(self, x: Tensor) -> Tensor:
         """(B, S, C): logits of C >= 2 classes, or values."""
         raw = self._model(x)

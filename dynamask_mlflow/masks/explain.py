@@ -145,6 +145,7 @@ def _to_masks(fitted: Fitted, description: dict[str, Any]) -> Masks:
         area=array(fitted.area).astype(np.float64),
         diagnostics={name: array(values) for name, values in fitted.diagnostics.items()},
         config=description,
+        worth=None if fitted.worth is None else array(fitted.worth).astype(np.float32),
     )
 
 

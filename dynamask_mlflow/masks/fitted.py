@@ -18,7 +18,10 @@ Tick = Callable[[], None]
 
 @dataclass(frozen=True)
 class Fitted:
-    """masks and scores (B, T, d), areas (A,), errors (B, A), area (B,), diagnostics name -> (B,)."""
+    """masks and scores (B, T, d), areas (A,), errors (B, A), area (B,), diagnostics name -> (B,).
+
+    worth (B, T, d), signed, where the method knows what removing a cell does to the answer.
+    """
 
     masks: Tensor
     scores: Tensor
@@ -26,6 +29,7 @@ class Fitted:
     errors: Tensor
     area: Tensor
     diagnostics: dict[str, Tensor]
+    worth: Tensor | None = None
 
 
 class Method(Protocol):

@@ -162,6 +162,11 @@ class Game:
         (gradient,) = torch.autograd.grad(gain.sum(), moved)
         return gradient * slope
 
+    def standing(self, mask: Tensor, index: int, step: int) -> Tensor:
+        """(B,): the class margin of the input under a mask that keeps, in units of the root normaliser."""
+        with torch.no_grad():
+            return self._signed_margin(self.black_box(self.perturb(mask, index, step)[0]))
+
     def distance(self, mask: Tensor, index: int, step: int) -> Tensor:
         """(B,): 0 when the mask does all it should, about 1 for the empty mask."""
         with torch.no_grad():

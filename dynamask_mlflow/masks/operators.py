@@ -19,6 +19,9 @@ from torch import Tensor
 
 from dynamask_mlflow.masks.draws import Draws
 
+# A standardised channel whose median is beyond this many standard deviations is not to be expected.
+_FAR_FROM_ZERO = 4.0
+
 Perturbation = Callable[[Tensor], tuple[Tensor, Tensor]]
 """Takes a mask (B, T, d), returns the perturbed input and its derivative by the mask, both (B, T, d)."""
 
@@ -130,6 +133,33 @@ class Zero:
 
     def prepare(self, batch: Batch, step: int) -> Perturbation:
         return fade_to(batch.x, torch.zeros_like(batch.x))
+
+
+@dataclass(frozen=True)
+class Neutral:
+    """Fade to what says nothing: zero for a channel on a standardised scale, else the channel's own median.
+
+    The mean over time cannot remove what stays the same for the whole series, zero can. But zero is the neutral
+    value of standardised channels only; for one in its own units (a temperature of 37) it would be absurd.
+    """
+
+    random = False
+    spec = "neutral"
+
+    def prepare(self, batch: Batch, step: int) -> Perturbation:
+        median = time_median(batch.x, batch.exists)
+        reference = torch.where(median.abs() > _FAR_FROM_ZERO, median, torch.zeros_like(median))
+        return fade_to(batch.x, reference.expand_as(batch.x))
+
+
+def time_median(x: Tensor, exists: Tensor | None) -> Tensor:
+    """(B, 1, d): the lower median of the cells that exist, 0 for a channel without any."""
+    steps = x.shape[1]
+    if exists is None:
+        return x.sort(1).values[:, (steps - 1) // 2 : (steps - 1) // 2 + 1]
+    count = exists.sum(1, keepdim=True)
+    ordered = x.masked_fill(~exists, torch.inf).sort(1).values
+    return torch.where(count > 0, ordered.gather(1, ((count - 1) // 2).clamp(min=0)), 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,6 +285,7 @@ _PARSERS: dict[str, tuple[Callable[[str], Operator], str]] = {
     "past_average": (lambda text: PastAverage(_window(text)), "past_average:W"),
     "time_mean": (lambda text: TimeMean(), "time_mean"),
     "zero": (lambda text: Zero(), "zero"),
+    "neutral": (lambda text: Neutral(), "neutral"),
     "random_fade": (lambda text: RandomFade(), "random_fade"),
     "noise": (lambda text: NoiseFade(), "noise"),
 }

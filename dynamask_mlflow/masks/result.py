@@ -18,7 +18,7 @@ from dynamask_mlflow._files import whole_file
 if TYPE_CHECKING:
     import pandas as pd
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 FloatArray = NDArray[np.float32]
 
@@ -36,6 +36,9 @@ class Masks:
         diagnostics: per instance, name -> (N,) array, for instance `converged`, `dead_gradient`, `constant_prediction`,
             `plateau`, `empty_error`.
         config: how the masks were fitted (JSON-able): the settings, the seed, the versions.
+        worth: (N, T, d) float32 or None: what the answer loses when a cell is removed, in the answer's own units
+            (the logit of the predicted class minus the best other). Positive cells speak for the answer,
+            negative ones against it.
     """
 
     masks: FloatArray
@@ -45,6 +48,7 @@ class Masks:
     area: NDArray[np.float64]
     diagnostics: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     config: Mapping[str, Any] = field(default_factory=dict)
+    worth: FloatArray | None = None
 
     def __post_init__(self) -> None:
         n = len(self.masks)
@@ -52,6 +56,8 @@ class Masks:
             raise ValueError(
                 f"Expected masks and scores of one shape (N, T, d), but got {self.masks.shape} and {self.scores.shape}."
             )
+        if self.worth is not None and self.worth.shape != self.masks.shape:
+            raise ValueError(f"Expected worth of shape {self.masks.shape}, but got {self.worth.shape}.")
         if self.errors.shape != (n, len(self.areas)) or self.area.shape != (n,):
             raise ValueError(
                 f"Expected errors ({n}, {len(self.areas)}) and area ({n},), "
@@ -60,6 +66,16 @@ class Masks:
 
     def __len__(self) -> int:
         return len(self.masks)
+
+    @property
+    def removal(self) -> FloatArray:
+        """Which cells to remove first to turn the answer: by worth, or by the scores where worth is not known."""
+        return self.scores if self.worth is None else self.worth
+
+    @property
+    def influence(self) -> FloatArray:
+        """Which cells move the answer most, whichever way: by |worth|, or by the scores."""
+        return self.scores if self.worth is None else np.abs(self.worth)
 
     def __getitem__(self, index: Any) -> Self:
         """The masks of some instances: an int, a slice, or an array of positions or booleans."""
@@ -72,6 +88,7 @@ class Masks:
             area=self.area[rows],
             diagnostics={name: values[rows] for name, values in self.diagnostics.items()},
             config=self.config,
+            worth=None if self.worth is None else self.worth[rows],
         )
 
     @classmethod
@@ -91,6 +108,7 @@ class Masks:
             area=np.concatenate([p.area for p in parts]),
             diagnostics={k: np.concatenate([p.diagnostics[k] for p in parts]) for k in first.diagnostics},
             config=first.config,
+            worth=None if first.worth is None else np.concatenate([p.removal for p in parts]),
         )
 
     def save(self, path: str | os.PathLike[str]) -> Path:
@@ -109,6 +127,8 @@ class Masks:
             "area": self.area,
             "meta": np.frombuffer(json.dumps(meta, sort_keys=True).encode(), dtype=np.uint8),
         }
+        if self.worth is not None:
+            arrays["worth"] = self.worth
         arrays |= {f"diagnostics/{name}": np.asarray(values) for name, values in self.diagnostics.items()}
         with whole_file(target) as file:
             np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
@@ -135,6 +155,7 @@ class Masks:
             area=stored["area"],
             diagnostics={name: stored[f"diagnostics/{name}"] for name in meta["diagnostics"]},
             config=meta["config"],
+            worth=stored.get("worth"),
         )
 
     def to_frame(
@@ -143,7 +164,7 @@ class Masks:
         channel_names: Sequence[str] | None = None,
         times: Sequence[Any] | None = None,
     ) -> pd.DataFrame:
-        """One row a cell: id, time, channel, mask, score."""
+        """One row a cell: id, time, channel, mask, score, and worth where it is known."""
         import pandas as pd
 
         n, steps, channels = self.masks.shape
@@ -156,5 +177,8 @@ class Masks:
             if len(values) != length:
                 raise ValueError(f"Expected {length} labels for {name}, but got {len(values)}.")
         index = pd.MultiIndex.from_product([list(v) for _, v in labels.values()], names=list(labels))
-        frame = pd.DataFrame({"mask": self.masks.reshape(-1), "score": self.scores.reshape(-1)}, index=index)
+        cells = {"mask": self.masks, "score": self.scores}
+        if self.worth is not None:
+            cells["worth"] = self.worth
+        frame = pd.DataFrame({name: values.reshape(-1) for name, values in cells.items()}, index=index)
         return frame.reset_index()

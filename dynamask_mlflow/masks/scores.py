@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -79,15 +80,43 @@ def smooth_in_time(scores: Tensor, width: float, exists: Tensor | None = None) -
     return convolve(scores * present) / convolve(present).clamp(min=1e-6)
 
 
+@dataclass(frozen=True)
+class Order:
+    """An ordering of the cells, best first, and the exact mask of every area.
+
+    Attributes:
+        above: (B, T, d) how many cells are better. ties: how many are equally good, the cell itself included.
+        number: (B,) cells that exist. exists: (B, T, d) or None.
+    """
+
+    above: Tensor
+    ties: Tensor
+    number: Tensor
+    exists: Tensor | None
+
+    @classmethod
+    def of(cls, scores: Tensor, exists: Tensor | None = None) -> Order:
+        z = scores.flatten(1)
+        if exists is not None:
+            z = z.masked_fill(~exists.flatten(1), float("-inf"))
+        z = z.contiguous()
+        ordered = z.sort(1).values.contiguous()
+        below, up_to = torch.searchsorted(ordered, z), torch.searchsorted(ordered, z, right=True)
+        number = torch.full_like(z[:, 0], z.shape[1]) if exists is None else exists.flatten(1).sum(1).to(z.dtype)
+        above, ties = z.shape[1] - up_to, up_to - below
+        return cls(above.to(z.dtype).view_as(scores), ties.to(z.dtype).view_as(scores), number.clamp(min=1), exists)
+
+    def mask(self, area: Tensor) -> Tensor:
+        """The best share `area` (B,) of the cells: 1, 0, and an equal share for cells that tie at the edge."""
+        room = (area * self.number)[:, None, None] - self.above
+        mask = (room / self.ties).clamp(min=0, max=1)
+        return mask if self.exists is None else mask * self.exists
+
+    def entry(self) -> Tensor:
+        """(B, T, d) in (0, 1): the area at which a cell enters, ties together, by the middle of their places."""
+        return (self.above + self.ties / 2) / self.number[:, None, None]
+
+
 def entry_order(scores: Tensor, exists: Tensor | None = None) -> Tensor:
     """(B, T, d) in [0, 1]: one minus the area at which a cell enters the mask; equal scores enter together."""
-    z = scores.flatten(1)
-    if exists is not None:
-        z = z.masked_fill(~exists.flatten(1), float("-inf"))
-    ordered = z.sort(1).values.contiguous()
-    below = torch.searchsorted(ordered, z.contiguous())
-    up_to = torch.searchsorted(ordered, z.contiguous(), right=True)
-    missing = 0 if exists is None else (~exists.flatten(1)).sum(1, keepdim=True)
-    number = z.shape[1] - missing
-    order = ((below + up_to).to(z.dtype) / 2 - missing) / number
-    return order.clamp(min=0, max=1).view_as(scores)
+    return (1 - Order.of(scores, exists).entry()).clamp(min=0, max=1)

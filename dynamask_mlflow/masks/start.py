@@ -10,19 +10,20 @@ from dynamask_mlflow.masks.game import Game
 _PATH_STEP = 5001
 
 
-def path_gradients(game: Game, levels: int) -> tuple[Tensor, Tensor]:
-    """The mean over operators and levels alpha of the worth of each cell at M = alpha, and of its absolute value.
+def path_gradients(game: Game, levels: int) -> tuple[list[Tensor], Tensor]:
+    """For each operator the mean over levels alpha of the worth of each cell at M = alpha, and of all |worth|.
 
     For one linear fade and many levels the first is Integrated Gradients with that fade's baseline.
     """
-    worth, influence = torch.zeros_like(game.batch.x), torch.zeros_like(game.batch.x)
-    turns = levels * len(game.operators)
+    worths, influence = [], torch.zeros_like(game.batch.x)
     for index in range(len(game.operators)):
+        worth = torch.zeros_like(influence)
         for level in range(levels):
             one = game.worth((level + 0.5) / levels, index, _PATH_STEP + level)
-            worth += one / turns
-            influence += one.abs() / turns
-    return worth, influence
+            worth += one / levels
+            influence += one.abs() / (levels * len(game.operators))
+        worths.append(worth)
+    return worths, influence
 
 
 def starting_scores(worth: Tensor) -> Tensor:
