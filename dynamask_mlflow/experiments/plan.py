@@ -43,9 +43,8 @@ PLAN: tuple[Errand, ...] = (
     Errand("motif", ("nested", "random", "ig", "ig_mean", "ig_smooth", *_SIGNED), 3, 20),
     Errand("motif", ("dl", "gs", "fo", "afo", "fp", "lime", "retain", "extrmask"), 3, 20),
     Errand("perturbation", ("nested",), 3, 10),
-    Errand("state", ("svs", "fit"), 3, 4),
-    Errand("state", ("paper", "released"), 3, 4),
-    Errand("mimic", ("svs", "svs_signed", "fit"), 2, 16),
+    Errand("state", ("svs", "fit", "paper", "released"), 3, 10),
+    Errand("mimic", ("svs", "svs_signed", "fit"), 3, 32),
     Errand("motif", ("svs", "fit", "paper"), 2, 10),
     Errand("perturbation", ("paper",), 1, 4),
 )
