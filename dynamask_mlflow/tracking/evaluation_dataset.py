@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from mlflow.data.evaluation_dataset import EvaluationDataset
+from mlflow.exceptions import MlflowException
 
 if TYPE_CHECKING:
     from dynamask_mlflow.tracking.dataset import SequenceDataset
@@ -37,6 +38,18 @@ class SequenceEvaluationDataset(EvaluationDataset):
         self._has_targets = sequences.targets is not None
         self._labels_data = sequences.targets
         self._sequences = sequences
+
+    @property
+    def labels_data(self) -> Any:
+        """What MLflow's own evaluators compare predictions with; ours takes the targets from `sequences`."""
+        labels = self._labels_data
+        if labels is not None and labels.ndim > 1:
+            raise MlflowException.invalid_parameter_value(
+                "Expected one target for each sequence, as MLflow's default evaluator needs them, but got targets of "
+                f"shape {labels.shape}. Evaluate with model_type='sequence-classifier' or 'sequence-regressor', or "
+                "with evaluators='dynamask' alone."
+            )
+        return labels
 
     @property
     def sequences(self) -> Sequences:

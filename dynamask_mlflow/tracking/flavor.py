@@ -162,10 +162,11 @@ def load_model(
 
 def _load(path: str, device: str) -> SequenceModel:
     import mlflow.pytorch
+    from mlflow.models import Model
 
     settings = ModelSettings.load(path)
     network = mlflow.pytorch.load_model(path, weights_only=False)
-    return SequenceModel(network, settings, device)
+    return SequenceModel(network, settings, device, Model.load(path).model_id)
 
 
 def _load_pyfunc(path: str, model_config: Mapping[str, Any] | None = None) -> PyfuncWrapper:

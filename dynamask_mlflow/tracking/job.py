@@ -18,6 +18,7 @@ from dynamask_mlflow.tracking.evaluation_dataset import SequenceEvaluationDatase
 from dynamask_mlflow.tracking.metric_log import Point, curve_points, scalar_metrics
 from dynamask_mlflow.tracking.model_settings import ModelSettings
 from dynamask_mlflow.tracking.raw_model import (
+    as_given,
     differentiable_network,
     model_id_of,
     require_gradients,
@@ -44,6 +45,7 @@ def run_evaluation(
     import mlflow
     from mlflow import MlflowClient
 
+    model = as_given(model)
     settings = settings_of(model)
     config = EvaluationConfig.from_mapping({**(settings.explain if settings else {}), **options})
     network = differentiable_network(model)
@@ -94,12 +96,15 @@ def run_evaluation(
 
 
 def _named(sequences: Sequences, settings: ModelSettings | None) -> Sequences:
-    """The model's channel names where the dataset has none of its own; never a mere permutation."""
-    if settings is None or settings.channel_names is None:
+    """The model's channel names where the dataset has none of its own; never another shape or a mere permutation."""
+    if settings is None:
+        return sequences
+    shape, wanted = sequences.x.shape[1:], (settings.steps, settings.channels)
+    if shape != wanted:
+        raise ValueError(f"Expected sequences of shape (T, d) = {wanted}, as the model takes them, but got {shape}.")
+    if settings.channel_names is None:
         return sequences
     ours, theirs = sequences.channel_names, settings.channel_names
-    if len(ours) != len(theirs):
-        return sequences  # the network itself will say that the shape is wrong
     if ours == tuple(f"channel_{i}" for i in range(len(ours))):
         sequences = replace(sequences, channel_names=theirs)
     elif ours != theirs and set(ours) == set(theirs):

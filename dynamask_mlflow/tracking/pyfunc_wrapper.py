@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dynamask_mlflow.tracking.sequence_model import SequenceModel
+from dynamask_mlflow.tracking.sequence_model import SequenceModel, as_array
 
 if TYPE_CHECKING:
     import torch
@@ -41,7 +41,7 @@ class PyfuncWrapper:
     def predict(self, data: Any, params: dict[str, Any] | None = None) -> NDArray[Any] | pd.DataFrame:
         """Predictions, or with `explain` a row each: prediction, area, mask (T x d, nested lists)."""
         given = {name: value for name, value in (params or {}).items() if value is not None}
-        x = _as_array(data)
+        x = as_array(data)
         output = given.pop("output", None)
         if not given.pop("explain", False):
             return self.model.predict(x, output)
@@ -67,12 +67,3 @@ def _options(given: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(parsed, dict):
         raise ValueError(f"Expected settings to be a JSON object, but got {extra!r}.")
     return parsed | options
-
-
-def _as_array(data: Any) -> NDArray[np.float32]:
-    """(N, T, d) float32 out of an array or a table with one sequence a row."""
-    if isinstance(data, pd.DataFrame):
-        if data.shape[1] != 1:
-            raise ValueError(f"Expected a table with one column of sequences, but got {data.shape[1]} columns.")
-        data = np.stack([np.asarray(row) for row in data.iloc[:, 0]])
-    return np.asarray(data, dtype=np.float32)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dynamask_mlflow.tracking.model_settings import ModelSettings
+from dynamask_mlflow.tracking.sequence_model import SequenceModel
 
 if TYPE_CHECKING:
     import torch
@@ -24,6 +26,23 @@ class NoGradientsError(Exception):
     """The model gives predictions only; the message says why."""
 
 
+def as_given(model: Any) -> Any:
+    """A network or a loaded model of our flavor as it was handed to `evaluate`, which wraps whatever can be called."""
+    import torch
+
+    predict = getattr(type(getattr(model, "python_model", None)), "predict", None)
+    waiting, seen = [predict], set()
+    while waiting:
+        function = waiting.pop()
+        if isinstance(function, torch.nn.Module | SequenceModel):
+            return function
+        if id(function) in seen or not isinstance(function, FunctionType):
+            continue
+        seen.add(id(function))
+        waiting += [cell.cell_contents for cell in function.__closure__ or ()]
+    return model
+
+
 def differentiable_network(model: Any) -> torch.nn.Module:
     """The torch module of a model as MLflow's evaluators get it, or a `NoGradientsError`."""
     import torch
@@ -31,6 +50,8 @@ def differentiable_network(model: Any) -> torch.nn.Module:
 
     if model is None:
         raise NoGradientsError("no model was given, only predictions")
+    if isinstance(model, SequenceModel):
+        return model.network
     if isinstance(model, torch.nn.Module):
         return model
     if isinstance(model, _ServedPyFuncModel):
@@ -69,7 +90,7 @@ def require_gradients(network: torch.nn.Module, x: NDArray[np.float32]) -> None:
 
 def settings_of(model: Any) -> ModelSettings | None:
     """The settings that a model of the dynamask flavor carries."""
-    inner = getattr(getattr(model, "_model_impl", None), "model", None)
+    inner = model if isinstance(model, SequenceModel) else getattr(getattr(model, "_model_impl", None), "model", None)
     settings = getattr(inner, "settings", None)
     return settings if isinstance(settings, ModelSettings) else None
 

@@ -24,11 +24,19 @@ class SequenceModel:
         network: the torch module, differentiable by its inputs.
         settings: task, names, statistics and default explanation settings.
         device: where to compute: "auto" or a torch device.
+        model_id: of the logged model, if it is known.
+
+    `mlflow.models.evaluate` takes it as it is: called like a function it predicts.
     """
 
     network: torch.nn.Module
     settings: ModelSettings
     device: str = "auto"
+    model_id: str | None = None
+
+    def __call__(self, data: Any) -> NDArray[Any]:
+        """Predictions for an array (N, T, d), or for a table with one sequence a row."""
+        return self.predict(as_array(data))
 
     def predict(self, x: ArrayLike, output: str | None = None) -> NDArray[Any]:
         """Labels (N,), probabilities (N, C) or values, as `output` or else the settings say; (N, T, ...)
@@ -57,3 +65,13 @@ class SequenceModel:
 
         config = self.settings.config(**{"device": self.device, **options})
         return explain(self.network, np.asarray(x), task=self.settings.task, config=config)
+
+
+def as_array(data: Any) -> NDArray[np.float32]:
+    """(N, T, d) float32 out of an array or a table with one sequence a row."""
+    columns = getattr(data, "columns", None)
+    if columns is not None:
+        if len(columns) != 1:
+            raise ValueError(f"Expected a table with one column of sequences, but got {len(columns)} columns.")
+        data = np.stack([np.asarray(row) for row in data.iloc[:, 0]])
+    return np.asarray(data, dtype=np.float32)

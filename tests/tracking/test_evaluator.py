@@ -84,6 +84,25 @@ def test_every_way_to_name_a_model_gives_the_same_numbers(store: Path, network: 
     assert {"dynamask/ce", "dynamask/ce/random", "dynamask/curve/ce", "dynamask/entropy"} <= linked
 
 
+def test_loaded_objects_of_every_kind_are_taken(store: Path, network: GRUClassifier) -> None:
+    with mlflow.start_run():
+        info = dynamask_mlflow.log_model(network, name="gru", task="classification", input_example=X[:2])
+    ours = dynamask_mlflow.load_model(info.model_uri)
+    with mlflow.start_run() as run:
+        both = mlflow.models.evaluate(
+            ours,
+            data(),
+            model_type="classifier",
+            evaluators=["default", "dynamask"],
+            evaluator_config={"dynamask": QUICK},
+        )
+    assert both.metrics["accuracy_score"] > 0.8
+    assert [m.model_id for m in mlflow.get_run(run.info.run_id).inputs.model_inputs] == [info.model_id]
+    expected = numbers(evaluate(info.model_uri))
+    for found in (both, evaluate(mlflow.pytorch.load_model(info.model_uri)), evaluate(network)):
+        assert numbers(found)["dynamask/ce"] == pytest.approx(expected["dynamask/ce"], abs=1e-4)
+
+
 @pytest.mark.parametrize("serialization", ["pt2", "pickle"])
 def test_plain_pytorch_models_work(store: Path, network: GRUClassifier, saved: str, serialization: str) -> None:
     with mlflow.start_run():
@@ -180,6 +199,28 @@ def test_targets_and_answers_at_every_step(
     assert masks[short, 6:].max() == 0
 
 
+def test_the_old_name_of_evaluate_works_and_no_evaluator_need_be_named(store: Path, saved: str) -> None:
+    with pytest.warns(FutureWarning):
+        result = mlflow.evaluate(saved, data(), model_type="classifier", evaluator_config=QUICK)
+    assert result.metrics["accuracy_score"] > 0.8
+    assert result.metrics["dynamask/instances"] == 6
+
+
+@pytest.mark.parametrize("kind", ["classifier", "sequence-classifier"])
+def test_targets_at_every_step_beside_the_default_evaluator_work_or_say_what_does(
+    store: Path, tmp_path: Path, kind: str
+) -> None:
+    dynamask_mlflow.save_model(StepwiseClassifier(), tmp_path / "m", task="classification", input_example=X[:2])
+    options: Any = {"evaluators": ["default", "dynamask"], "evaluator_config": {"dynamask": QUICK}}
+    targets = data(targets=(X[:, :, 1] > 0).astype(int))
+    if kind == "classifier":
+        with pytest.raises(MlflowException, match=r"shape \(30, 10\)\. Evaluate with model_type='sequence-classifier'"):
+            mlflow.models.evaluate(str(tmp_path / "m"), targets, model_type=kind, **options)
+    else:
+        result = mlflow.models.evaluate(str(tmp_path / "m"), targets, model_type=kind, **options)
+        assert result.metrics["dynamask/instances"] == 6
+
+
 def test_a_plain_function_gets_one_warning_and_the_default_evaluator_goes_on(
     store: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -214,7 +255,8 @@ def test_bad_settings_are_named(store: Path, saved: str, options: dict[str, Any]
     ("dataset", "message"),
     [
         (lambda: data(channel_names=[*NAMES[1:], NAMES[0]]), "channel 0 is 'Lactate' instead of 'HeartRate'"),
-        (lambda: mlflow.data.from_sequences(X[:, :, :3], targets=Y), r"inputs of shape \(B, 10, 3\)"),
+        (lambda: mlflow.data.from_sequences(X[:, :, :3], targets=Y), r"\(10, 4\), as the model takes .* \(10, 3\)"),
+        (lambda: mlflow.data.from_sequences(X[:, :5], targets=Y), r"\(10, 4\), as the model takes .* \(5, 4\)"),
     ],
 )
 def test_data_that_do_not_fit_the_model_are_named(store: Path, saved: str, dataset: Any, message: str) -> None:

@@ -58,6 +58,19 @@ def test_predict_gives_labels_by_default_and_probabilities_on_demand(saved: str,
     np.testing.assert_allclose(shown, eager(network), atol=1e-6)
 
 
+def test_predict_explains_when_the_params_ask_for_it(saved: str) -> None:
+    model = mlflow.pyfunc.load_model(saved)
+    settings = json.dumps({"operators": ["time_mean"]})
+    rows = model.predict(X[:3], params={"explain": True, "area": 0.2, "steps": 10, "settings": settings})
+    assert list(rows) == ["prediction", "area", "mask"]
+    assert rows["prediction"].tolist() == model.predict(X[:3]).tolist()
+    expected = dynamask_mlflow.load_model(saved).explain(X[:3], area=0.2, steps=10, operators=["time_mean"])
+    np.testing.assert_allclose(np.array(rows["mask"].tolist()), expected.masks, atol=1e-6)
+    for wrong, message in (({"settings": "{"}, "Expected settings to be a JSON object"), ({"method": "x"}, "nested")):
+        with pytest.raises(ValueError, match=message):
+            model.predict(X[:3], params={"explain": True, **wrong})
+
+
 def test_an_example_of_one_instance_does_not_fix_the_batch(saved: str) -> None:
     model = mlflow.pyfunc.load_model(saved)
     assert [len(model.predict(X[:n])) for n in (1, 2, 8)] == [1, 2, 8]
