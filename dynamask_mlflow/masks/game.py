@@ -11,7 +11,6 @@ from dynamask_mlflow.masks.black_box import BlackBox
 from dynamask_mlflow.masks.objective import Discrepancy, class_margin
 from dynamask_mlflow.masks.operators import Batch, Operator, Perturbation
 
-_FRESH_DRAWS = 1
 _FRESH_STEP = 4001
 
 
@@ -45,6 +44,7 @@ class Game:
     empty: Tensor
     normaliser: Tensor
     deletion: bool
+    direction: Tensor | None = None
 
     @classmethod
     def open(
@@ -54,7 +54,9 @@ class Game:
         operators: tuple[Operator, ...],
         loss: str,
         deletion: bool,
+        one_answer: bool = False,
     ) -> Game:
+        """Ask for the answers with all cells and with none; `one_answer` notes the way from one to the other."""
         x = batch.x
         with torch.no_grad():
             reference = black_box(x)
@@ -78,17 +80,12 @@ class Game:
                 deletion,
             )
             nothing = torch.zeros_like(x)
-            empty = torch.stack(
-                [
-                    torch.stack(
-                        [
-                            (discrepancy(black_box(game.perturb(nothing, i, _FRESH_STEP + k)[0])) - floor)
-                            for k in range(_FRESH_DRAWS if op.random else 1)
-                        ]
-                    ).mean(0)
-                    for i, op in enumerate(operators)
-                ]
-            ).clamp(min=0)
+            emptied = torch.stack([black_box(game.perturb(nothing, i, _FRESH_STEP)[0]) for i in range(len(operators))])
+            empty = torch.stack([discrepancy(answer) - floor for answer in emptied]).clamp(min=0)
+            direction = None
+            if one_answer and black_box.task == "regression":
+                way = reference - emptied.mean(0)
+                direction = way / way.flatten(1).norm(dim=1).clamp(min=1e-12)[:, None, None]
         if discrepancy.classification and discrepancy.loss == "margin":
             # Where the empty input gives the same class, a tenth of the margin is the yardstick.
             least = 1e-12 + 0.01 * class_margin(reference, reference).square().sum(1)
@@ -104,6 +101,7 @@ class Game:
             empty,
             torch.maximum(empty.amax(0), least),
             deletion,
+            direction,
         )
 
     def perturb(self, mask: Tensor, index: int, step: int) -> tuple[Tensor, Tensor]:
@@ -118,16 +116,27 @@ class Game:
         share = (self.discrepancy(outputs) - self.floor).clamp(min=0) / self.normaliser
         return torch.sqrt(share + 1e-4)
 
-    def _signed_margin(self, outputs: Tensor) -> Tensor:
-        """The margin itself, in units of the root normaliser: it can also be gained, which no error can tell."""
-        margin = class_margin(outputs, self.discrepancy.reference)
+    def _standing(self, outputs: Tensor) -> Tensor:
+        """How far the answer stands, in units of the root normaliser: it can also be gained, which no error can tell.
+
+        For classes the margin; for values how far they lie on the way from the empty input's answer to this one.
+        """
+        if self.direction is None:
+            standing = class_margin(outputs, self.discrepancy.reference)
+        else:
+            standing = (outputs * self.direction).sum(-1)
         if self.discrepancy.when is not None:
-            margin = margin * self.discrepancy.when
-        return margin.sum(1) / self.normaliser.sqrt()
+            standing = standing * self.discrepancy.when
+        return standing.sum(1) / self.normaliser.sqrt()
 
     @property
     def by_margin(self) -> bool:
         return self.discrepancy.classification and self.discrepancy.loss == "margin"
+
+    @property
+    def signed(self) -> bool:
+        """Whether the answer has a standing that can be lost and gained."""
+        return self.by_margin or self.direction is not None
 
     def gradient(self, mask: Tensor, index: int, step: int) -> Tensor:
         """Gradient by the mask of what the fit minimises at this step, (B, T, d)."""
@@ -135,8 +144,8 @@ class Game:
         moved = moved.detach().requires_grad_()
         outputs = self.black_box(moved)
         if self.deletion:
-            # Removing must lower the margin, or raise the error; d(1 - M)/dM turns the sign once more.
-            loss = -self._signed_margin(outputs) if self.by_margin else self._loss(outputs)
+            # Removing must lower the standing, or raise the error; d(1 - M)/dM turns the sign once more.
+            loss = -self._standing(outputs) if self.signed else self._loss(outputs)
         else:
             loss = self._loss(outputs)
         (gradient,) = torch.autograd.grad(loss.sum(), moved)
@@ -158,14 +167,14 @@ class Game:
         moved, slope = self.perturb(torch.full_like(self.batch.x, level), index, step)
         moved = moved.detach().requires_grad_()
         outputs = self.black_box(moved)
-        gain = self._signed_margin(outputs) if self.by_margin else -self._loss(outputs)
+        gain = self._standing(outputs) if self.signed else -self._loss(outputs)
         (gradient,) = torch.autograd.grad(gain.sum(), moved)
         return gradient * slope
 
     def standing(self, mask: Tensor, index: int, step: int) -> Tensor:
-        """(B,): the class margin of the input under a mask that keeps, in units of the root normaliser."""
+        """(B,): how far the answer stands under a mask that keeps."""
         with torch.no_grad():
-            return self._signed_margin(self.black_box(self.perturb(mask, index, step)[0]))
+            return self._standing(self.black_box(self.perturb(mask, index, step)[0]))
 
     def distance(self, mask: Tensor, index: int, step: int) -> Tensor:
         """(B,): 0 when the mask does all it should, about 1 for the empty mask."""

@@ -72,24 +72,20 @@ class _Plan:
 
 def fit_nested(black_box: BlackBox, batch: Batch, config: ExplainConfig, tick: Tick) -> Fitted:
     """Fit one batch; see the module's text. Nothing inside waits for the device."""
-    game = _open(black_box, batch, config)
-    if game.by_margin and not config.deletion:
+    once = _asks_for_one_answer(black_box, batch, config)
+    default = DELETION_OPERATORS if config.deletion else one_answer.OPERATORS if once else OPERATORS
+    operators = parse_operators(config.operators or default)
+    game = Game.open(black_box, batch, operators, config.loss, config.deletion, once)
+    if once:
         return one_answer.fit_one_answer(game, config, tick)
     fit = _Fit(game, _Plan.of(config, game), tick)
     scores, area, stability = fit.run()
     return _conclude(fit, scores, area, stability, config)
 
 
-def _open(black_box: BlackBox, batch: Batch, config: ExplainConfig) -> Game:
-    def game(default: Sequence[str]) -> Game:
-        operators = parse_operators(config.operators or default)
-        return Game.open(black_box, batch, operators, config.loss, config.deletion)
-
-    if config.deletion:
-        return game(DELETION_OPERATORS)
-    if black_box.answers_once(batch.x) and black_box.task == "classification" and config.loss in ("auto", "margin"):
-        return game(one_answer.OPERATORS)
-    return game(OPERATORS)
+def _asks_for_one_answer(black_box: BlackBox, batch: Batch, config: ExplainConfig) -> bool:
+    losses = ("auto", "margin") if black_box.task == "classification" else ("auto", "squared")
+    return not config.deletion and config.loss in losses and black_box.answers_once(batch.x)
 
 
 class _Fit:
