@@ -27,7 +27,7 @@ class ModelSettings:
         channel_names: d names, in the order of the network's inputs.
         times: T labels of the steps, if there are any.
         preprocessing: statistics of the preprocessing (JSON-able). They are carried, not applied: `predict`
-            takes what the network was trained on.
+            takes what the network was trained on. Scaling that shall be applied belongs into the network.
         explain: default settings of explanations: keys of `ExplainConfig`.
     """
 

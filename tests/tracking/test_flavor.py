@@ -102,6 +102,31 @@ def test_what_was_given_is_carried_along(saved: str) -> None:
     assert settings.config(seed=1).seed == 1
 
 
+def test_preprocessing_is_not_applied_and_scaling_inside_the_network_is_explained_through(tmp_path: Path) -> None:
+    class Scaled(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.network = Regressor()
+            self.register_buffer("mean", torch.full((CHANNELS,), 50.0))
+            self.register_buffer("std", torch.tensor([1.0, 20.0, 1.0, 1.0]))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.network((x - self.mean) / self.std)
+
+    statistics = {"mean": [50.0] * CHANNELS, "std": [1.0, 20.0, 1.0, 1.0]}
+    raw = X * np.array(statistics["std"], dtype=np.float32) + 50
+    for name, network in (("noted", Regressor()), ("inside", Scaled())):
+        dynamask_mlflow.save_model(
+            network, tmp_path / name, task="regression", input_example=raw, preprocessing=statistics
+        )
+    noted, inside = (dynamask_mlflow.load_model(str(tmp_path / name)) for name in ("noted", "inside"))
+    np.testing.assert_allclose(noted.predict(raw), raw[:, -3:, 1].sum(axis=1), rtol=1e-5)
+    np.testing.assert_allclose(inside.predict(raw), noted.predict(X), atol=1e-4)
+    place = inside.explain(raw).scores.reshape(len(raw), -1).argmax(axis=1)
+    read = {step * CHANNELS + 1 for step in range(STEPS - 3, STEPS)}
+    assert set(place.tolist()) <= read
+
+
 def test_the_folder_is_still_a_pytorch_model(saved: str, network: GRUClassifier) -> None:
     module = mlflow.pytorch.load_model(saved)
     with torch.no_grad():
