@@ -78,6 +78,16 @@ def test_the_list_offers_what_divides_it_with_counts(watch: Any) -> None:
     assert complaints == []
 
 
+def test_values_are_offered_by_their_highest_and_lowest_fifth(watch: Any) -> None:
+    page, complaints = watch(render_report(small(np.zeros((20, 3, 2)), "regression", predictions=np.arange(20.0))))
+    page.click("#tab-instances")
+    offered = page.locator("select[aria-label='Show'] option").all_inner_texts()
+    assert offered[1:] == ["Predicted highest, from 15 (5)", "Predicted lowest, up to 3 (4)"]
+    page.select_option("select[aria-label='Show']", "before~low")
+    assert rows(page) == ["i0", "i1", "i2", "i3"]
+    assert complaints == []
+
+
 def test_padding_and_filled_in_cells_differ_in_looks_and_words(watch: Any) -> None:
     observed = np.ones((1, 8, 2), dtype=bool)
     observed[0, 3, 0] = False

@@ -35,6 +35,7 @@ function observedAt(n, t, c) {
 }
 
 function inputAt(n, t, c) {
+  if (t >= endOf(n)) return NaN;
   const raw = bytes("inputs");
   const i = 2 * cellOf(n, t, c);
   const step = raw[i] | (raw[i + 1] << 8);

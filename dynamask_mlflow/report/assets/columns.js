@@ -102,7 +102,7 @@ function compare(a, b) {
 const MANY_NAMES = 12;
 
 function outputFilters(key, group, word, output) {
-  if (!output || output.series) return [];
+  if (!output) return [];
   const found = [];
   const names = [...new Set(output.text)].filter(Boolean);
   if (output.kind !== "value" && names.length <= MANY_NAMES)
@@ -119,8 +119,8 @@ function outputFilters(key, group, word, output) {
     const sorted = output.value.filter(finite).sort((a, b) => a - b);
     const [low, high] = [0.2, 0.8].map((share) => sorted[Math.floor(share * (sorted.length - 1))]);
     found.push(
-      [group, key + "~high", "Highest fifth: " + number(high) + " and more", (n) => output.value[n] >= high],
-      [group, key + "~low", "Lowest fifth: " + number(low) + " and less", (n) => output.value[n] <= low],
+      [group, key + "~high", word + " highest, from " + number(high), (n) => output.value[n] >= high],
+      [group, key + "~low", word + " lowest, up to " + number(low), (n) => output.value[n] <= low],
     );
   }
   return found;
