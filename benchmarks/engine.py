@@ -18,12 +18,14 @@ from torch import Tensor, nn
 from benchmarks.plain_algorithm1 import seconds_per_instance
 from benchmarks.tasks import TASKS, Task
 from dynamask_mlflow import explain
-from dynamask_mlflow.masks import nested
+from dynamask_mlflow.masks import nested, one_answer
 from dynamask_mlflow.masks.black_box import BlackBox, frozen
 from dynamask_mlflow.masks.config import ExplainConfig
+from dynamask_mlflow.masks.descent import Adam
 from dynamask_mlflow.masks.draws import Draws
 from dynamask_mlflow.masks.game import Game
 from dynamask_mlflow.masks.operators import Batch, parse_operators
+from dynamask_mlflow.masks.zoom import number_of_trials
 
 INSTANCES = 64
 REPEATS = 3
@@ -51,6 +53,30 @@ def bare_step(model: nn.Module, x: Tensor) -> float:
         return cpu_seconds(step)
 
 
+def bare_look(model: nn.Module, x: Tensor) -> float:
+    """A forward pass alone."""
+
+    def look() -> None:
+        with torch.no_grad():
+            model(x)
+
+    with frozen(model, x.device):
+        return cpu_seconds(look)
+
+
+def bare_fit(task: Task, x: Tensor, bare: float) -> tuple[int, int, float]:
+    """Steps with gradients, looks without them, and what the bare model would take for these: the fit without the
+    choice of area.
+    """
+    if task.model(x[:2]).shape[1:] != (2,):
+        steps = nested.STEPS + nested.LEVELS * len(nested.OPERATORS)
+        return steps, 0, steps * bare
+    effort = one_answer.USUAL
+    steps = effort.steps + effort.levels * len(one_answer.OPERATORS)
+    looks = 2 * number_of_trials(x.shape[1], x.shape[2], effort.keep, effort.finest)
+    return steps, looks, steps * bare + looks * bare_look(task.model, x)
+
+
 def fit_step(task: Task, x: Tensor) -> float:
     """One step of the nested fit, averaged over a round of the operators."""
     with frozen(task.model, x.device):
@@ -59,7 +85,7 @@ def fit_step(task: Task, x: Tensor) -> float:
         config = ExplainConfig()
         game = Game.open(black_box, batch, parse_operators(nested.OPERATORS), "auto", deletion=False)
         fit = nested._Fit(game, nested._Plan.of(config, game), lambda: None)
-        state = nested._Adam(torch.randn_like(x), 0.01, 1000)
+        state = Adam(torch.randn_like(x), 0.01, 1000)
         area = torch.full((len(x),), 0.1)
 
         def turn() -> None:
@@ -75,8 +101,7 @@ def compare(task: Task) -> dict[str, float | str]:
     step = fit_step(task, x)
     whole = cpu_seconds(lambda: explain(task.model, x, task=task.task, progress=False), 1)
     fast = cpu_seconds(lambda: explain(task.model, x, task=task.task, fast=True, progress=False), 1)
-    one_answer = task.task == "classification" and task.model(x[:2]).ndim == 2
-    steps = nested.STEPS["one_answer" if one_answer else "other"] + nested.LEVELS * len(nested.OPERATORS)
+    steps, looks, least = bare_fit(task, x, bare)
     plain = seconds_per_instance(task)
     return {
         "plain s/instance": plain,
@@ -84,8 +109,9 @@ def compare(task: Task) -> dict[str, float | str]:
         "times": plain / (whole / INSTANCES),
         "fast times": plain / (fast / INSTANCES),
         "step / bare": step / bare,
-        "whole / bare steps": whole / (steps * bare),
+        "whole / bare steps": whole / least,
         "steps": steps,
+        "looks": looks,
     }
 
 

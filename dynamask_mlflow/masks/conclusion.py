@@ -68,9 +68,9 @@ def conclude(
         area, _ = thrifty_area(areas, distances)
     else:
         area = automatic(areas, distances)
-    constant = game.empty.amax(0) <= 1e-9 * game.discrepancy.reference.flatten(1).square().sum(1) + 1e-12
+    constant = game.moved <= 1e-9 * game.discrepancy.reference.flatten(1).square().sum(1) + 1e-12
     dead = idle.flatten(1).all(1)
-    nothing = dead | (constant & ~torch.tensor(game.by_margin, device=dead.device))
+    nothing = dead | constant
     area = torch.where(nothing, torch.zeros_like(area), torch.maximum(area, 1 / number))
     return Fitted(
         masks=mask_at(area.clamp(min=1e-6)) * (~nothing)[:, None, None],
@@ -83,6 +83,7 @@ def conclude(
             "stability": stability,
             "dead_gradient": dead,
             "constant_prediction": constant,
+            "default_answer": ~constant & (game.empty.amax(0) <= 1e-12),
             "plateau": (distances.amax(1) - distances.amin(1)) < 0.05 * scale[:, 0],
             "epsilon_missed": missed,
             "empty_error": game.empty.mean(0),

@@ -33,6 +33,11 @@ class Game:
 
     Errors are counted from the value at M = 1 and divided by one normaliser an instance, the largest error that any
     operator makes on the empty mask: an operator that removes next to nothing then has next to nothing to say.
+
+    Attributes:
+        floor: (B,) the error at M = 1. empty: (O, B) the error of each operator at M = 0.
+        moved: (B,) the furthest that any of them moves the outputs, squared.
+        direction: (B, S, C) the way from the empty input's values to the input's own, or None.
     """
 
     black_box: BlackBox
@@ -44,6 +49,7 @@ class Game:
     empty: Tensor
     normaliser: Tensor
     deletion: bool
+    moved: Tensor
     direction: Tensor | None = None
 
     @classmethod
@@ -78,10 +84,12 @@ class Game:
                 floor,
                 torch.ones_like(floor),
                 deletion,
+                floor,
             )
             nothing = torch.zeros_like(x)
             emptied = torch.stack([black_box(game.perturb(nothing, i, _FRESH_STEP)[0]) for i in range(len(operators))])
             empty = torch.stack([discrepancy(answer) - floor for answer in emptied]).clamp(min=0)
+            moved = (emptied - reference).square().flatten(2).sum(2).amax(0)
             direction = None
             if one_answer and black_box.task == "regression":
                 way = reference - emptied.mean(0)
@@ -101,6 +109,7 @@ class Game:
             empty,
             torch.maximum(empty.amax(0), least),
             deletion,
+            moved,
             direction,
         )
 

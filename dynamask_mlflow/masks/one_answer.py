@@ -40,7 +40,9 @@ _SMALLEST, _LARGEST = 0.003, 0.7
 
 
 @dataclass(frozen=True)
-class _Effort:
+class Effort:
+    """How much work a fit takes."""
+
     levels: int
     keep: int
     finest: float
@@ -49,17 +51,12 @@ class _Effort:
     zooms: int
 
 
-_USUAL = _Effort(levels=4, keep=3, finest=1.5, both_games=True, steps=25, zooms=3)
-_FAST = _Effort(levels=1, keep=2, finest=3.0, both_games=False, steps=10, zooms=2)
-
-
-def steps_of(config: ExplainConfig) -> int:
-    """How often the progress bar will tick for a batch."""
-    return config.steps or (_FAST if config.fast else _USUAL).steps
+USUAL = Effort(levels=3, keep=4, finest=3.0, both_games=True, steps=20, zooms=3)
+FAST = Effort(levels=1, keep=2, finest=3.0, both_games=False, steps=10, zooms=2)
 
 
 def fit_one_answer(game: Game, config: ExplainConfig, tick: Tick) -> Fitted:
-    effort = _FAST if config.fast else _USUAL
+    effort = FAST if config.fast else USUAL
     exists, seen = game.batch.exists, game.batch.weights()
     number = seen.flatten(1).sum(1).clamp(min=1)
     by_operator, influence = path_gradients(game, effort.levels)
@@ -91,7 +88,7 @@ def fit_one_answer(game: Game, config: ExplainConfig, tick: Tick) -> Fitted:
     )
 
 
-def _support(game: Game, gradients: Tensor, influence: Tensor, effort: _Effort, seen: Tensor) -> Tensor:
+def _support(game: Game, gradients: Tensor, influence: Tensor, effort: Effort, seen: Tensor) -> Tensor:
     """Worth by gradients and by stretches, brought together: what both praise comes first."""
     stretches = zoom_worth(
         game,

@@ -1,8 +1,8 @@
 """Worth of cells by removing and keeping whole stretches of a channel, from coarse to fine.
 
 A recurrent net that has made up its mind hardly feels a single cell: its gradients say next to nothing about where
-it did so. It does feel the loss of a whole stretch. So every channel is tried as a whole, the best stretches are cut
-into halves (left, middle, right), and again, down to single cells.
+it did so. It does feel the loss of a whole stretch. So the channels that gradients feel at all are tried as a whole,
+the best stretches are cut into halves (left, middle, right), and again, down to a few steps.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from dynamask_mlflow.masks.game import Game
 
-MOST_CHANNELS = 64
+MOST_CHANNELS = 12
 _STEP = 7001
 
 
@@ -36,7 +36,7 @@ def zoom_worth(
     equally among the cells of S.
 
     Args:
-        first: (B, d) which channels to try first; at most MOST_CHANNELS are tried.
+        first: (B, d) how promising a channel is; the MOST_CHANNELS best are tried.
         keep: how many stretches are cut up further.
         finest: length in steps at which to stop.
         removal, insertion: operators of the two games; None leaves the second out.
@@ -77,6 +77,15 @@ def zoom_worth(
             return total
         stretches = _halves(stretches, torch.stack(worths, 1), keep, length / 2, rows)
         length = max(length / 2, finest)
+
+
+def number_of_trials(steps: int, channels: int, keep: int, finest: float) -> int:
+    """How many stretches of each instance are tried."""
+    trials, length, candidates = min(channels, MOST_CHANNELS), float(steps), min(channels, MOST_CHANNELS)
+    while length > finest:
+        candidates = 3 * min(keep, candidates)
+        trials, length = trials + candidates, max(length / 2, finest)
+    return trials
 
 
 def _halves(stretches: list[_Stretch], worths: Tensor, keep: int, half: float, rows: Tensor) -> list[_Stretch]:

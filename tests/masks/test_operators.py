@@ -9,7 +9,10 @@ from hypothesis import strategies as st
 from dynamask_mlflow.masks.draws import Draws
 from dynamask_mlflow.masks.operators import Batch, FadeToReference, parse_operator, parse_operators
 
-SPECS = ["blur:1", "blur:2.5", "moving_average:2", "past_average:3", "time_mean", "zero", "random_fade", "noise"]
+SPECS = [
+    *("blur:1", "blur:2.5", "moving_average:2", "past_average:3", "time_mean"),
+    *("zero", "neutral", "random_fade", "noise"),
+]
 STEPS, CHANNELS = 9, 2
 
 
@@ -145,3 +148,16 @@ def test_specs_are_checked() -> None:
         parse_operators([])
     with pytest.raises(TypeError, match="but got int"):
         parse_operator(3)  # type: ignore[arg-type]
+
+
+def test_neutral_is_zero_for_standardised_channels_and_the_median_for_channels_in_their_own_units() -> None:
+    x = torch.tensor([[0.5, 37.0], [1.5, 39.0], [-0.5, 36.0]])[None]
+    batch = Batch(x, None, torch.arange(1), Draws(0, 3, 2, torch.device("cpu")))
+    assert perturbed("neutral", batch, torch.zeros_like(x)).tolist() == [[[0.0, 37.0]] * 3]
+
+
+def test_the_median_counts_the_cells_that_exist() -> None:
+    x = torch.tensor([[37.0], [39.0], [36.0], [900.0]])[None]
+    exists = torch.tensor([[True], [True], [True], [False]])[None]
+    batch = Batch(x, exists, torch.arange(1), Draws(0, 4, 1, torch.device("cpu")))
+    assert perturbed("neutral", batch, torch.zeros_like(x))[0, :3, 0].tolist() == [37.0] * 3

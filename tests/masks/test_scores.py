@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dynamask_mlflow.masks.area import best_area, extremal_area, thrifty_area
-from dynamask_mlflow.masks.scores import entry_order, mask_at, smooth_in_time
+from dynamask_mlflow.masks.scores import Order, entry_order, mask_at, smooth_in_time
 
 
 @given(seed=st.integers(0, 10_000), area=st.floats(0.02, 0.98), temperature=st.sampled_from([1.0, 0.3, 0.05]))
@@ -82,3 +82,23 @@ def test_the_thrifty_area_zooms_in_on_the_knee_of_the_curve() -> None:
 
     area, _ = thrifty_area(areas, curve(areas), 1.0, curve, zooms=8)
     assert area.item() == pytest.approx(0.03, rel=0.05)
+
+
+@given(seed=st.integers(0, 10_000), area=st.floats(0.02, 0.98))
+@settings(max_examples=40, deadline=None)
+def test_an_order_gives_the_exact_mask_of_every_area(seed: int, area: float) -> None:
+    scores = torch.randint(0, 9, (2, 12, 5), generator=torch.Generator().manual_seed(seed)).float()
+    mask = Order.of(scores).mask(torch.full((2,), area))
+    torch.testing.assert_close(mask.mean((1, 2)), torch.full((2,), area), atol=1e-5, rtol=0)
+    best = scores[mask > 0].amin() if bool((mask > 0).any()) else torch.tensor(0.0)
+    assert (mask[scores > scores.amax() - 1e-6] > 0).all() or best > 0
+    for value in scores.unique():
+        for row in range(2):
+            shares = mask[row][scores[row] == value]
+            assert len(shares) == 0 or (shares == shares[0]).all()
+
+
+def test_an_order_ignores_missing_cells() -> None:
+    scores = torch.tensor([[[9.0, 1.0], [2.0, 3.0]]])
+    exists = torch.tensor([[[False, True], [True, True]]])
+    assert Order.of(scores, exists).mask(torch.tensor([1 / 3])).tolist() == [[[0.0, 0.0], [0.0, 1.0]]]

@@ -1,0 +1,135 @@
+"""One answer a sequence: what suffices, what matters when removed, and what speaks against."""
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from dynamask_mlflow import Masks, explain
+from dynamask_mlflow.masks.black_box import BlackBox
+from dynamask_mlflow.masks.draws import Draws
+from dynamask_mlflow.masks.game import Game
+from dynamask_mlflow.masks.operators import Batch, parse_operators
+from dynamask_mlflow.masks.zoom import number_of_trials, zoom_worth
+
+STEPS, CHANNELS = 32, 4
+STRETCH = slice(12, 20)
+
+
+def latched(x: Tensor) -> Tensor:
+    """Says yes once channel 2 has been high for some time, and then no longer feels single cells."""
+    seen = x[:, STRETCH, 2].mean(1)
+    yes = torch.sigmoid(40 * (seen - 0.5))
+    return torch.stack([torch.zeros_like(yes), 4 * yes - 2], 1)
+
+
+def high_stretch(number: int = 5, seed: int = 0) -> Tensor:
+    x = 0.3 * torch.randn(number, STEPS, CHANNELS, generator=torch.Generator().manual_seed(seed))
+    x[:, STRETCH, 2] += 3
+    return x
+
+
+def weighted(x: Tensor) -> Tensor:
+    """A linear margin: cell (3, 0) speaks for class 1, cell (7, 1) against it."""
+    margin = 4 * x[:, 3, 0] - 2 * x[:, 7, 1]
+    return torch.stack([torch.zeros_like(margin), margin], 1)
+
+
+def two_cells(number: int = 4) -> Tensor:
+    x = 0.1 * torch.randn(number, 12, 3, generator=torch.Generator().manual_seed(1))
+    x[:, 3, 0], x[:, 7, 1] = 2.0, 1.0
+    return x
+
+
+def a_game(model: object, x: Tensor) -> Game:
+    batch = Batch(x, None, torch.arange(len(x)), Draws(0, x.shape[1], x.shape[2], x.device))
+    operators = parse_operators(("time_mean", "neutral"))
+    return Game.open(BlackBox(model, "classification", "logits"), batch, operators, "auto", False)  # type: ignore[arg-type]
+
+
+def test_stretches_find_what_gradients_do_not_feel() -> None:
+    x = high_stretch()
+    leaf = x.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(latched(leaf)[:, 1].sum(), leaf)
+    assert gradient.abs().max() < 1e-6
+    worth = zoom_worth(a_game(latched, x), torch.ones(len(x), CHANNELS), 3, 3.0, 0, 1, torch.ones_like(x))
+    assert (worth[:, STRETCH, 2].mean(1) > 10 * worth[:, :, [0, 1, 3]].abs().amax((1, 2))).all()
+    assert (worth[:, STRETCH, 2].amin(1) > worth[:, :8, 2].amax(1)).all()
+
+
+def test_the_number_of_trials_is_the_number_of_looks() -> None:
+    looks = 0
+
+    def counted(x: Tensor) -> Tensor:
+        nonlocal looks
+        looks += 1
+        return latched(x)
+
+    x = high_stretch()
+    game = a_game(counted, x)
+    looks = 0
+    zoom_worth(game, torch.ones(len(x), CHANNELS), 2, 3.0, 0, None, torch.ones_like(x))
+    assert looks == 1 + number_of_trials(STEPS, CHANNELS, 2, 3.0)
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_a_latched_answer_is_traced_to_its_stretch(task: str) -> None:
+    def model(x: Tensor) -> Tensor:
+        return latched(x) if task == "classification" else latched(x)[:, 1]
+
+    masks = explain(model, high_stretch(), task=task, progress=False)
+    truth = np.zeros(masks.masks.shape, dtype=bool)
+    truth[:, STRETCH, 2] = True
+    lit = masks.masks > 0.5
+    assert (lit & truth).sum() / lit.sum() > 0.8
+    assert masks.scores[truth].min() > np.quantile(masks.scores[~truth], 0.95)
+
+
+def test_worth_has_the_sign_of_what_a_cell_says_and_sums_to_what_the_whole_is_worth() -> None:
+    x = two_cells()
+    masks = explain(weighted, x, progress=False)
+    assert masks.worth is not None
+    flat = masks.worth.reshape(len(x), -1)
+    assert (flat.argmax(1) == 3 * 3 + 0).all()
+    assert (flat.argmin(1) == 7 * 3 + 1).all()
+    mean = x.mean(1, keepdim=True).expand_as(x)
+    margin = (weighted(x) - weighted(mean))[:, 1].numpy()
+    np.testing.assert_allclose(flat.sum(1), margin, rtol=1e-3)
+
+
+def test_what_speaks_against_is_the_last_to_be_removed_and_among_the_first_to_move_the_answer() -> None:
+    masks = explain(weighted, two_cells(), progress=False)
+    assert masks.removal is masks.worth
+    influence = masks.influence.reshape(len(masks), -1)
+    assert (influence.argmax(1) == 9).all()
+    assert (np.sort(influence.argsort(1)[:, -2:]) == [9, 22]).all()
+    assert (masks.masks[:, 3, 0] == 1).all()
+    assert (masks.masks[:, 7, 1] == 0).all()
+
+
+def test_methods_without_a_sign_answer_by_their_scores() -> None:
+    masks = explain(lambda x: x[:, :, 0], two_cells(), task="regression", steps=4, progress=False)
+    assert masks.worth is None
+    assert masks.removal is masks.scores
+    assert masks.influence is masks.scores
+
+
+def test_worth_survives_a_file_a_cut_and_a_join(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    masks = explain(weighted, two_cells(), progress=False)
+    again = Masks.load(masks.save(tmp_path / "masks.npz"))
+    joined = Masks.concatenate([again[:1], again[1:]])
+    assert masks.worth is not None
+    assert joined.worth is not None
+    np.testing.assert_array_equal(joined.worth, masks.worth)
+    assert set(masks.to_frame().columns) == {"id", "time", "channel", "mask", "score", "worth"}
+
+
+def test_an_answer_that_the_empty_input_gets_as_well_says_so() -> None:
+    x = two_cells()
+    anyway = explain(lambda v: weighted(v) - torch.tensor([0.0, 50.0]), x, progress=False)
+    assert anyway.diagnostics["default_answer"].all()
+    assert not anyway.diagnostics["constant_prediction"].any()
+    constant = explain(lambda v: weighted(v) * 0 + torch.tensor([0.0, 1.0]), x, progress=False)
+    assert constant.diagnostics["constant_prediction"].all()
+    assert not constant.diagnostics["default_answer"].any()
+    assert (constant.masks == 0).all()
