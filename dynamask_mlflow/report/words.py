@@ -69,6 +69,9 @@ _SHARED = {
     "converged": _flag("Settled", "The search for the mask came to rest."),
     "dead_gradient": _flag("No gradient", "The model does not react to this input, so its mask says nothing."),
     "constant_prediction": _flag("Constant", "The prediction is the same whatever is removed."),
+    "default_answer": _flag(
+        "Default", "The model gives this answer to an empty input too: there is little to explain."
+    ),
     "epsilon_missed": _flag("Error missed", "No area is large enough for the error that was asked for."),
     "plateau": _flag("Plateau", "No area stands out: several would do equally well."),
 }

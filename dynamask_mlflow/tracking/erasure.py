@@ -27,9 +27,20 @@ def answers_every_step(outputs: Floats, task: str, steps: int) -> bool:
     return outputs.ndim == 3 if task == "classification" else outputs.ndim > 1 and outputs.shape[1] == steps
 
 
+def _places(ranking: NDArray[Any], where: NDArray[np.bool_]) -> NDArray[np.int32]:
+    """(N, T d): 0 for the best cell; of equal ones the earlier is better. The others come after all of `where`."""
+    order = np.argsort(np.where(where, -ranking, np.inf).reshape(len(ranking), -1), axis=1, kind="stable")
+    place = np.empty(order.shape, dtype=np.int32)
+    np.put_along_axis(place, order, np.arange(order.shape[1], dtype=np.int32)[None], axis=1)
+    return place
+
+
 @dataclass(frozen=True, eq=False)
 class Eraser:
-    """A sample with its predictions `outputs`, and a ranking of its cells `where` they may be salient."""
+    """A sample with its predictions `outputs`, and a ranking of its cells `where` they may be salient.
+
+    `removal` ranks them by what the prediction loses without them, where that is another question.
+    """
 
     sample: Sequences
     outputs: Floats
@@ -37,15 +48,16 @@ class Eraser:
     task: str
     ranking: NDArray[Any]
     where: NDArray[np.bool_]
+    removal: NDArray[Any] | None = None
 
     @cached_property
     def _place(self) -> NDArray[np.int32]:
-        """(N, T d): 0 for the best cell; of equal ones the earlier is better. The others come after all of `where`."""
-        n = len(self.ranking)
-        order = np.argsort(np.where(self.where, -self.ranking, np.inf).reshape(n, -1), axis=1, kind="stable")
-        place = np.empty(order.shape, dtype=np.int32)
-        np.put_along_axis(place, order, np.arange(order.shape[1], dtype=np.int32)[None], axis=1)
-        return place
+        return _places(self.ranking, self.where)
+
+    @cached_property
+    def _removal_place(self) -> NDArray[np.int32]:
+        same = self.removal is None or self.removal is self.ranking
+        return self._place if same else _places(np.asarray(self.removal), self.where)
 
     @cached_property
     def _stand_in(self) -> NDArray[np.float32]:
@@ -55,8 +67,15 @@ class Eraser:
 
     def best(self, areas: Floats | float) -> NDArray[np.bool_]:
         """(N, T, d): the round(area n) best of the n cells of each instance; one area, or one for each."""
+        return self._first(self._place, areas)
+
+    def costliest(self, areas: Floats | float) -> NDArray[np.bool_]:
+        """The same by what the prediction loses without them."""
+        return self._first(self._removal_place, areas)
+
+    def _first(self, place: NDArray[np.int32], areas: Floats | float) -> NDArray[np.bool_]:
         counts = np.floor(np.asarray(areas) * self.where.sum(axis=(1, 2)) + 0.5)
-        return np.asarray(self._place < counts[:, None]).reshape(self.where.shape)
+        return np.asarray(place < counts[:, None]).reshape(self.where.shape)
 
     def answers(self, removals: Iterable[NDArray[np.bool_]]) -> list[Floats]:
         """The prediction for each set of cells that is replaced."""
@@ -80,13 +99,13 @@ class Eraser:
     def along(self, curve_areas: Sequence[float]) -> tuple[Each, Each]:
         """Comprehensiveness and sufficiency, name -> (N,); and shifts at the areas of the curves, name -> (A, N).
 
-        The first two are mean losses over five areas, without the best cells and with them alone. The loss is that of
-        the predicted class's probability; for regression the squared error.
+        The first two are mean losses over five areas, without the costliest cells and with the best alone. The loss is
+        that of the predicted class's probability; for regression the squared error.
         """
         grid = sorted({*curve_areas, *ERASER_AREAS})
 
         def removals() -> Iterator[NDArray[np.bool_]]:
-            yield from (self.best(area) for area in grid)
+            yield from (self.costliest(area) for area in grid)
             yield from (~self.best(area) & self.where for area in ERASER_AREAS)
 
         answers = self.answers(removals())
