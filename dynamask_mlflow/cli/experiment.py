@@ -96,18 +96,39 @@ def state(literal: bool, **options: Any) -> None:
 
 
 @experiment.command("motif")
-@click.option("--family", type=click.Choice(["gru", "lstm", "tcn", "transformer"]), default="gru", show_default=True)
-@click.option("--length", type=click.IntRange(3, 20), default=8, show_default=True, help="Steps of the motif.")
+@click.option(
+    "--family",
+    "families",
+    type=click.Choice(["gru", "lstm", "tcn", "transformer"]),
+    multiple=True,
+    default=("gru",),
+    show_default=True,
+    help="May be given several times, as may length and strength: a table for each combination.",
+)
+@click.option("--length", "lengths", type=click.IntRange(3, 20), multiple=True, default=(8,), show_default=True)
 @click.option("--shape", type=click.Choice(["bump", "zigzag"]), default="bump", show_default=True)
-@click.option("--strength", type=float, default=10.0, show_default=True, help="Root of energy over background.")
+@click.option(
+    "--strength",
+    "strengths",
+    type=float,
+    multiple=True,
+    default=(10.0,),
+    show_default=True,
+    help="Root of energy over background.",
+)
 @shared_options
-def motif(family: Any, length: int, shape: Any, strength: float, **options: Any) -> None:
+def motif(
+    families: tuple[Any, ...], lengths: tuple[int, ...], shape: Any, strengths: tuple[float, ...], **options: Any
+) -> None:
     """One label a sequence, decided by a short pattern in a channel that matters."""
+    from itertools import product
+
     from dynamask_mlflow.experiments.motif import MotifSetting
     from dynamask_mlflow.experiments.registry import motif_experiment
 
-    setting = MotifSetting(length=length, shape=shape, strength=strength)
-    _run(motif_experiment(setting, family), **options)
+    for family, length, strength in product(families, lengths, strengths):
+        setting = MotifSetting(length=length, shape=shape, strength=strength)
+        _run(motif_experiment(setting, family), **options)
 
 
 @experiment.command("mimic")
@@ -126,6 +147,26 @@ def mimic(path: Path | None, **options: Any) -> None:
     except ValueError as error:
         raise click.ClickException(str(error)) from error
     _run(chosen, **options)
+
+
+@experiment.command("mimic-shaped")
+@shared_options
+def mimic_shaped(**options: Any) -> None:
+    """The same for 48 hours x 32 channels of the synthetic hospital, with every method at hand by default."""
+    from dynamask_mlflow.experiments.mimic import mimic_experiment
+    from dynamask_mlflow.experiments.plan import mimic_methods
+
+    methods = options.pop("methods") or ",".join(mimic_methods())
+    _run(mimic_experiment(), methods=methods, **options)
+
+
+@experiment.command("hospital")
+@shared_options
+def hospital(**options: Any) -> None:
+    """Deaths in the synthetic hospital: how well the planted cells are found."""
+    from dynamask_mlflow.experiments.hospital import hospital_experiment
+
+    _run(hospital_experiment(), **options)
 
 
 @experiment.command("perturbation")

@@ -119,7 +119,7 @@ def _case(opened: Callable[[bool], StayDataset], seed: int, instances: int, quic
     test = dataset.part("test")
     if instances > len(test):
         raise ValueError(f"Expected at most {len(test)} instances, the test stays, but got {instances}.")
-    model = _train(dataset, seed, quick)
+    model = train_on(dataset, seed, quick)
     rows = np.sort(np.random.default_rng([seed, 3]).permutation(len(test))[:instances])
     rows = rows[_extremes_first(predict(model, test.x[rows]))]
     known = ~np.isnan(test.labels)
@@ -142,7 +142,8 @@ def _extremes_first(risk: NDArray[np.float64], each: int = 2) -> NDArray[np.int6
     return np.concatenate([shown, np.setdiff1d(np.arange(len(risk)), shown)])
 
 
-def _train(dataset: StayDataset, seed: int, quick: bool) -> GRUClassifier:
+def train_on(dataset: StayDataset, seed: int, quick: bool) -> GRUClassifier:
+    """The GRU of these stays and this seed, trained once and kept."""
     config = TrainConfig(units=16, epochs=2, seed=seed) if quick else TrainConfig(seed=seed)
     parts = [dataset.part(name) for name in ("train", "validation")]
 
@@ -156,8 +157,13 @@ def _train(dataset: StayDataset, seed: int, quick: bool) -> GRUClassifier:
 
 
 def replacement_scores(case: Case, masks: Masks) -> Mapping[str, float]:
-    """CE and ACC at every area in both scopes, CPD and CPP; cells are taken in the order of the scores."""
-    x, scores = case.x, masks.scores
+    """CE and ACC at every area in both scopes, CPD and CPP.
+
+    CE and ACC ask which cells the answer falls without: they are removed in the order of `masks.removal`. CPD and CPP
+    count movements of either sign: there the order is that of `masks.influence`. Both are the scores for methods that
+    know no sign.
+    """
+    x = case.x
 
     def risk(values: NDArray[Any]) -> NDArray[np.float64]:
         return predict(case.model, np.asarray(values, dtype=np.float32))
@@ -166,12 +172,12 @@ def replacement_scores(case: Case, masks: Masks) -> Mapping[str, float]:
     values: dict[str, float] = {}
     for scope, suffix in SCOPES.items():
         for area in AREAS:
-            cells = m.top_cells(scores, area, scope=scope)  # type: ignore[arg-type]
+            cells = m.top_cells(masks.removal, area, scope=scope)  # type: ignore[arg-type]
             after = risk(m.replace_by_time_mean(x, cells))
             values[f"ce{suffix}/{area:g}"] = float(m.cross_entropy_shift(before, after))
             values[f"acc{suffix}/{area:g}"] = float(m.accuracy_shift(before, after))
     for name, path in (("cpd", m.cpd), ("cpp", m.cpp)):
-        for k, sums in zip(REMOVALS, path(risk, x, scores, k=REMOVALS), strict=True):
+        for k, sums in zip(REMOVALS, path(risk, x, masks.influence, k=REMOVALS), strict=True):
             values[f"{name}/{k}"] = float(sums.mean())
     return values
 

@@ -42,6 +42,7 @@ PLAN: tuple[Errand, ...] = (
     Errand("mimic", ("paper", "released"), 3, 64),
     Errand("motif", ("nested", "random", "ig", "ig_mean", "ig_smooth", *_SIGNED), 3, 20),
     Errand("motif", ("dl", "gs", "fo", "afo", "fp", "lime", "retain", "extrmask"), 3, 20),
+    Errand("hospital", ("nested", "random", "ig", "ig_mean", "ig_smooth", "ig_signed", "gs", "dl", "fo", "fp"), 3, 40),
     Errand("perturbation", ("nested",), 3, 10),
     Errand("state", ("svs", "fit", "paper", "released"), 3, 10),
     Errand("mimic", ("svs", "svs_signed", "fit"), 3, 32),
@@ -66,6 +67,11 @@ def planned_methods() -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for errand in PLAN for name in errand.methods))
 
 
+def mimic_methods() -> tuple[str, ...]:
+    """All that are compared on stays."""
+    return tuple(dict.fromkeys(name for errand in PLAN if errand.experiment == "mimic" for name in errand.methods))
+
+
 def rivals() -> tuple[str, ...]:
     """Everything that does not come out of the engine of nested masks."""
     return tuple(name for name in planned_methods() if name not in OURS)
@@ -73,6 +79,7 @@ def rivals() -> tuple[str, ...]:
 
 def open_experiments(path: Path | None) -> Mapping[str, Experiment]:
     """The experiments of the plan by name; `path` is that of the stays for "mimic"."""
+    from dynamask_mlflow.experiments.hospital import hospital_experiment
     from dynamask_mlflow.experiments.mimic import mimic_experiment
     from dynamask_mlflow.experiments.perturbation import perturbation_experiment
     from dynamask_mlflow.experiments.registry import motif_experiment, rare_experiment, state_experiment
@@ -83,5 +90,6 @@ def open_experiments(path: Path | None) -> Mapping[str, Experiment]:
         "state": state_experiment(),
         "mimic": mimic_experiment(path),
         "motif": motif_experiment(),
+        "hospital": hospital_experiment(),
         "perturbation": perturbation_experiment(),
     }

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from dynamask_mlflow.experiments.figures import area_curves, save
+from dynamask_mlflow.experiments.hospital import COLUMNS as HOSPITAL_COLUMNS
 from dynamask_mlflow.experiments.mimic import COLUMNS as MIMIC_COLUMNS
 from dynamask_mlflow.experiments.mimic import PRESETS as MIMIC_PRESETS
 from dynamask_mlflow.experiments.perturbation import COLUMNS as PERTURBATION_COLUMNS
@@ -26,6 +27,7 @@ _COLUMNS: Mapping[str, Mapping[str, str]] = {
     "state": {**TRUTH_COLUMNS, "accuracy": "model acc."},
     "motif": MOTIF_COLUMNS,
     "mimic": MIMIC_COLUMNS,
+    "hospital": HOSPITAL_COLUMNS,
     "perturbation": PERTURBATION_COLUMNS,
 }
 _PRESETS = {"rare-feature": RARE_PRESETS, "rare-time": RARE_PRESETS, "state": STATE_PRESETS, "mimic": MIMIC_PRESETS}

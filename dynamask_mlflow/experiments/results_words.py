@@ -31,6 +31,10 @@ the seeds, each seed with its own data and its own model.
   measure who else used the machine. Methods that train a helper model (FIT, RETAIN) carry that cost in full."""
 
 NOTES: Mapping[str, str] = {
+    "hospital": (
+        "The planted cells are the hours and channels in which a deterioration was drawn that raised the risk. Channels "
+        "that never change in a stay are left out. Each seed is another hospital of 4,000 stays and another GRU."
+    ),
     "rare-feature": (
         "The truth is 125 of 2,500 cells. Many methods order the cells perfectly here; what sets them apart is whether "
         "their mask says so (AUR, I/Imax, S)."
