@@ -32,8 +32,9 @@ the seeds, each seed with its own data and its own model.
 
 NOTES: Mapping[str, str] = {
     "hospital": (
-        "The planted cells are the hours and channels in which a deterioration was drawn that raised the risk. Channels "
-        "that never change in a stay are left out. Each seed is another hospital of 4,000 stays and another GRU."
+        "The planted cells are the hours and channels in which a deterioration was drawn that raised the risk. "
+        "Channels that never change in a stay are left out. Each seed is another hospital of 4,000 stays and another "
+        "GRU; explained are deaths in its test set that the GRU foresaw."
     ),
     "rare-feature": (
         "The truth is 125 of 2,500 cells. Many methods order the cells perfectly here; what sets them apart is whether "
@@ -58,8 +59,10 @@ NOTES: Mapping[str, str] = {
     ),
     "mimic": (
         "No truth is known: the best share of the cells goes to the channel's mean over time, and the prediction is "
-        "compared with the old one. That is a question of deletion, which `nested-deletion` answers; `nested` answers "
-        "another one, which cells suffice to keep the prediction. What replaces a cell is the same for all methods; "
+        "compared with the old one. CE and ACC ask which cells the answer falls without, CPD and CPP which cells move "
+        "it, whichever way. `nested` answers the first by the order of its `worth` and the second by its size; rivals "
+        "with a sign stand in two rows, with it for the first question and without it for the second. "
+        "`nested-deletion` is a fit to the first question alone. What replaces a cell is the same for all methods; "
         "`ig_mean`, `ig_mean_signed` and `fo_mean` are given it as their baseline. The scope is each instance by "
         "itself, or the whole batch, as in the released code."
     ),

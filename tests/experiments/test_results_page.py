@@ -57,7 +57,7 @@ def test_every_logged_method_has_a_row_and_the_command_that_made_it(uri: str) ->
     assert f"{COMMAND} --seeds 2 --methods nested,ig --log" in page
     assert f"{COMMAND} --seeds 1, --methods fo --log" in page
     assert "1 thread" in page
-    assert "Not run for this table: paper, released, afo, fp" in page
+    assert "Not run for this table: paper, released, extrmask, afo, fp" in page
 
 
 def test_the_page_says_where_we_lose(uri: str) -> None:
