@@ -31,8 +31,9 @@ from dynamask_mlflow.masks.zoom import zoom_worth
 # The first removes, the second is the blank on which stretches are tried alone; all of them judge.
 OPERATORS = ("time_mean", "neutral", "noise")
 
-_WIDTH = 1.0
+_WIDTH = 1.5
 _AGREEMENT = 0.3
+_AGAINST = 0.1
 _DELETION_SHARE = 1 / 3
 _PRICE = 3.0
 _TRIALS = (0.02, 0.05, 0.1)
@@ -138,7 +139,11 @@ def _delete(
 
 
 def _agreed(support: Tensor, deletion: Tensor, exists: Tensor | None) -> Tensor:
-    """Cells in the order of a weighted geometric mean of the areas at which they enter the two orderings."""
+    """Cells in the order of a weighted geometric mean of the areas at which they enter the two orderings.
+
+    Cells that speak against the answer come after most that speak for it, and before those that say nothing.
+    """
+    support = torch.where(support > 0, support, -_AGAINST * support)
     areas = [Order.of(scores, exists).entry() for scores in (support, deletion)]
     return -(areas[0].log() + _DELETION_SHARE * areas[1].log())
 
