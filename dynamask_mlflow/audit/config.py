@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from dynamask_mlflow.audit.spending import levels
 from dynamask_mlflow.masks.config import TASKS, ExplainConfig
 
 REFERENCES = ("pinned", "rolling")
@@ -29,21 +31,24 @@ class AuditConfig(ExplainConfig):
         anchors: stays of the reference that are refitted in every audit (the canary).
         noise_seeds: other seeds with which the anchors are fitted once, for the noise floor.
         reference: "pinned" to the version, or "rolling": the last complete audit before the window.
-        permutations: of patients.
-        alpha: chance of a false alarm in one audit, before the effect is looked at.
-        effect: share of attention that must have moved, between channels or between hours, to alarm.
-        tolerance: share of attention above which a move would matter: OK is proven if the upper bounds are
+        permutations: of patients, for what a few do not settle.
+        alpha: chance of any false alarm in a year of audits when nothing changes.
+        audits_per_year: over which alpha is spent.
+        effect: share of attention that must have moved, between channels or between hours, to alarm; what counts is the
+            lower 95 % bound.
+        tolerance: share of attention above which a move would matter: OK is proven if the upper 95 % bounds are
             below it.
+        locate_alpha: chance of naming any channel, or any hour, that did not move.
         block: hours in a block of the energy distance.
         version_lost: a new version alarms if it gave up so much of an important channel's share on the same stays.
         version_channel, version_hours: it also alarms if one channel's share, or the attention between hours, moved
             so much; set them above what a few harmless retrains of your own move.
         canary_tolerance: share of attention that may move between two fits of the anchors.
+        canary_rounding: an anchor's own shares may move so many times as far as the last bit of its inputs moves them.
         trust_alpha, trust_minimum: of the trust gate.
         input_level: false discovery rate of the input arm.
         quality_effect: change of area, entropy, CE or ACC, in standard deviations, that alarms.
-        cusum_threshold, cusum_effect, cusum_window: weak changes alarm when the e-CUSUM and the mean effect
-            of so many audits are beyond these.
+        trend_window, trend_effect: a weaker move alarms if the last so many audits together prove it.
         max_failures: share of stays that may fail; beyond it the verdict is inconclusive.
         hash_ids: replace ids and patients by keyed hashes; the key is the variable DYNAMASK_ID_SALT.
         shard_seconds: estimated duration of one shard.
@@ -61,22 +66,24 @@ class AuditConfig(ExplainConfig):
     anchors: int = 50
     noise_seeds: int = 1
     reference: str = "pinned"
-    permutations: int = 1999
-    alpha: float = 0.01
-    effect: float = 0.035
+    permutations: int = 9999
+    alpha: float = 0.05
+    audits_per_year: int = 12
+    effect: float = 0.02
     tolerance: float = 0.06
+    locate_alpha: float = 0.01
     block: int = 6
     version_lost: float = 0.9
     version_channel: float = 0.075
     version_hours: float = 0.15
     canary_tolerance: float = 0.005
+    canary_rounding: float = 3.0
     trust_alpha: float = 0.01
     trust_minimum: int = 20
     input_level: float = 0.05
     quality_effect: float = 0.5
-    cusum_threshold: float = 100.0
-    cusum_effect: float = 0.04
-    cusum_window: int = 3
+    trend_window: int = 3
+    trend_effect: float = 0.0125
     max_failures: float = 0.1
     hash_ids: bool = False
     shard_seconds: float = 300.0
@@ -93,24 +100,32 @@ class AuditConfig(ExplainConfig):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"Expected {name} >= 1, or None for all, but got {value}.")
-        for name in ("minimum", "block", "cusum_window", "trust_minimum"):
+        for name in ("minimum", "block", "trend_window", "trust_minimum", "audits_per_year"):
             if getattr(self, name) < 1:
                 raise ValueError(f"Expected {name} >= 1, but got {getattr(self, name)}.")
         for name in ("anchors", "noise_seeds", "report_instances"):
             if getattr(self, name) < 0:
                 raise ValueError(f"Expected {name} >= 0, but got {getattr(self, name)}.")
-        for name in ("alpha", "effect", "tolerance", "trust_alpha", "input_level", "attention_area"):
+        shares = ("alpha", "locate_alpha", "effect", "trend_effect", "tolerance", "trust_alpha", "input_level")
+        for name in (*shares, "attention_area"):
             if not 0 < getattr(self, name) < 1:
                 raise ValueError(f"Expected {name} in (0, 1), but got {getattr(self, name)}.")
         if not 0 <= self.max_failures <= 1:
             raise ValueError(f"Expected max_failures in [0, 1], but got {self.max_failures}.")
-        if self.permutations < 1 / self.alpha:
+        # The smallest of three p-values is at best 3 / (permutations + 1).
+        needed = math.ceil(3 / min(self.levels.values()))
+        if self.permutations < needed:
             raise ValueError(
-                f"Expected at least {1 / self.alpha:.0f} permutations for alpha {self.alpha}, "
+                f"Expected at least {needed} permutations for alpha {self.alpha} over {self.audits_per_year} audits, "
                 f"but got {self.permutations}."
             )
         if not self.shard_seconds > 0:
             raise ValueError(f"Expected shard_seconds > 0, but got {self.shard_seconds}.")
+
+    @property
+    def levels(self) -> dict[str, float]:
+        """The p-values that alarm, by what is tested: "attention", "trend" and "quality"."""
+        return levels(self.alpha, self.audits_per_year)
 
     def fit_config(self, **changes: Any) -> ExplainConfig:
         """The part that `explain` takes."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,15 +15,15 @@ from dynamask_mlflow.audit.statistics import (
     CauseSplit,
     DriftTest,
     InputTest,
+    Permutations,
     QualityShift,
     TrustResult,
     VersionShift,
     check_trust,
-    drift_test,
     input_test,
     ndcg,
-    permuted_labels,
-    quality_test,
+    staged_drift_test,
+    staged_quality_test,
 )
 
 _QUALITY = {
@@ -51,7 +51,7 @@ class Evidence:
         failures: stays that could not be explained, of `sampled`; first_failure: why the first could not.
         blockers: kind -> a sentence that forbids a comparison at all (settings, channels).
         changed_anchors: stored anchors whose inputs in the data are no longer the same.
-        history: p-values and effects of earlier audits against the same reference, oldest first.
+        trend: the test of this window together with those of the audits before it; trend_windows: how many in all.
     """
 
     channel_names: tuple[str, ...]
@@ -71,15 +71,30 @@ class Evidence:
     changed_anchors: int = 0
     versions: VersionShift | None = None
     causes: CauseSplit | None = None
-    history: tuple[tuple[float, float], ...] = ()
+    trend: DriftTest | None = None
+    trend_windows: int = 0
 
 
 def quality_kind(name: str) -> str:
     return _QUALITY[name]
 
 
-def compare(reference: Measured, current: Measured, config: AuditConfig, **more: Any) -> Evidence:
-    """Compare two windows under one model. `more`: fields of the evidence that come from elsewhere."""
+def compare(
+    reference: Measured,
+    current: Measured,
+    config: AuditConfig,
+    *,
+    earlier: Sequence[Measured] = (),
+    look_at_inputs: bool = True,
+    **more: Any,
+) -> Evidence:
+    """Compare two windows under one model.
+
+    Args:
+        earlier: the windows of the audits before, which are tested together with this one.
+        look_at_inputs: False leaves the input arm out.
+        more: fields of the evidence that come from elsewhere.
+    """
     blockers = {**more.pop("blockers", {}), **channel_blocker(reference, current)}
     now, before = current.usable, reference.usable
     counts: dict[str, Any] = {
@@ -95,32 +110,39 @@ def compare(reference: Measured, current: Measured, config: AuditConfig, **more:
     }
     if "channels" in blockers or min(counts["instances"], counts["reference_instances"]) < 2:
         return Evidence(**{**counts, **more})
-    both = [(reference, before), (current, now)]
-
-    def join(pick: Any) -> Any:
-        return np.concatenate([pick(part)[good] for part, good in both])
-
-    label = np.concatenate([np.zeros(int(before.sum()), dtype=bool), np.ones(int(now.sum()), dtype=bool)])
-    patients = join(lambda part: part.patients)
-    labels = permuted_labels(label, patients, config.permutations, config.seed)
-    numbers = {
-        name: join(lambda part, name=name: part.numbers[name])
-        for name in _QUALITY
-        if name in reference.numbers and name in current.numbers
+    both = _Pair((reference,), (current,), config)
+    known = [name for name in _QUALITY if name in reference.numbers and name in current.numbers]
+    numbers = {name: np.concatenate([part.numbers[name][part.usable] for part in both.parts]) for name in known}
+    found: dict[str, Any] = {
+        "drift": both.test(config),
+        "quality": staged_quality_test(numbers, both.draws),
+        "ndcg": ndcg(*(part.mean_shares()[0] for part in (reference, current))),
     }
-    profiles = [part.mean_shares()[0] for part in (reference, current)]
-    return Evidence(
-        **{
-            **counts,
-            "drift": drift_test(
-                join(lambda part: part.by_channel), join(lambda part: part.by_time), labels, patients, config.block
-            ),
-            "inputs": input_test(join(lambda part: part.values), join(lambda part: part.missing), labels),
-            "quality": quality_test(numbers, labels, patients),
-            "ndcg": ndcg(*profiles),
-            **more,
-        }
-    )
+    if look_at_inputs:
+        values, missing = both.join(lambda part: part.values), both.join(lambda part: part.missing)
+        found["inputs"] = input_test(values, missing, both.draws.few)
+    fitting = [part for part in earlier if not channel_blocker(reference, part) and part.usable.any()]
+    if fitting:
+        together = _Pair((reference,), (*fitting, current), config)
+        found |= {"trend": together.test(config), "trend_windows": len(fitting) + 1}
+    return Evidence(**{**counts, **found, **more})
+
+
+class _Pair:
+    """Usable stays of the reference and of one or several windows, with permutations of their patients."""
+
+    def __init__(self, before: Sequence[Measured], now: Sequence[Measured], config: AuditConfig) -> None:
+        self.parts = (*before, *now)
+        sizes = [sum(int(part.usable.sum()) for part in parts) for parts in (before, now)]
+        current = np.arange(sum(sizes)) >= sizes[0]
+        self.draws = Permutations(current, self.join(lambda part: part.patients), config.permutations, config.seed)
+
+    def join(self, pick: Callable[[Measured], Any]) -> Any:
+        return np.concatenate([pick(part)[part.usable] for part in self.parts])
+
+    def test(self, config: AuditConfig) -> DriftTest:
+        by_channel, by_time = self.join(lambda part: part.by_channel), self.join(lambda part: part.by_time)
+        return staged_drift_test(by_channel, by_time, self.draws, config.block)
 
 
 def channel_blocker(reference: Measured, current: Measured) -> dict[str, str]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from dynamask_mlflow import metrics
 from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.measured import Measured
+from dynamask_mlflow.audit.runtime import runtime_of
 from dynamask_mlflow.audit.statistics import attention, shares
 from dynamask_mlflow.masks.result import Masks
 from dynamask_mlflow.tracking.erasure import Eraser
@@ -99,6 +100,7 @@ def measure(
             "config": dict(masks.config),
             "shown": list(good.ids[:keep]),
             "seconds": time.perf_counter() - begin,
+            "runtime": runtime_of(network, config.device),
         },
     )
 

@@ -26,10 +26,13 @@ _TESTS = {
     "moved_hours_upper": "its 95 % upper bound ",
     "ndcg": "nDCG of the channels' order",
     "inputs_moved": "channels whose inputs moved",
+    "trend_p_value": "p-value of the last audits together",
+    "trend_moved_channels": "share moved between channels in the last audits together",
+    "trend_moved_hours": "share moved in time in the last audits together",
     "canary_moved": "canary: share moved",
+    "canary_each": "canary: share moved in the median anchor",
     "trust_wins_other": "trust: stays won against another patient's mask",
     "trust_wins_mean_map": "trust: stays won against the mean map",
-    "e_cusum": "e-CUSUM over the audits",
 }
 
 
@@ -63,8 +66,8 @@ def render_audit(
         current_by_time=h1,
         reference_profile=map0,
         current_profile=map1,
-        moved_channels=[] if test is None else [int(i) for i in np.flatnonzero(test.channel_p <= config.alpha)],
-        moved_times=[] if test is None else [int(i) for i in np.flatnonzero(test.hour_p <= config.alpha)],
+        moved_channels=[] if test is None else [int(i) for i in np.flatnonzero(test.channel_p <= config.locate_alpha)],
+        moved_times=[] if test is None else [int(i) for i in np.flatnonzero(test.hour_p <= config.locate_alpha)],
         tests={words: verdict.metrics[name] for name, words in _TESTS.items() if name in verdict.metrics},
         causes={} if evidence.causes is None else evidence.causes.sizes(),
         history=[*(_point(entry) for entry in history if entry.window != verdict.window), _now(verdict)],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,10 @@ from dynamask_mlflow.audit.errors import AuditError
 from dynamask_mlflow.audit.measured import Measured
 from dynamask_mlflow.audit.models import ModelRef, resolve_model
 from dynamask_mlflow.audit.shards import default_store, fit_shard, gather_role, plan_shards, read_source
-from dynamask_mlflow.audit.statistics import noise_floor
+from dynamask_mlflow.audit.statistics import noise_floor, rounding_noise
 from dynamask_mlflow.audit.windows import dataset_digest, draw, find_rows, parse_window
 from dynamask_mlflow.tracking.profile import plain
+from dynamask_mlflow.tracking.sequences import Sequences
 
 EXPERIMENT = "dynamask-audits"
 _MEASURED, _ANCHORS = "dynamask/reference.npz", "dynamask/anchors.npz"
@@ -34,6 +35,7 @@ class Reference:
         measured: the stays. anchors: the stays of the canary with their masks, or None. inputs: the file of their
             inputs.
         explainer_digest: of the settings with which it was fitted.
+        rounding: how far an anchor's shares move when the last bit of its inputs does; None if it was not measured.
     """
 
     run_id: str
@@ -43,6 +45,7 @@ class Reference:
     anchors: Measured | None
     inputs: str | None
     explainer_digest: str
+    rounding: float | None = None
 
 
 def prepare_reference(
@@ -90,7 +93,7 @@ def prepare_reference(
 
 
 def plan_reference(request: dict[str, Any], shards: int | None = None) -> list[str]:
-    """Shards of the window, of the anchors, and of the anchors under other seeds."""
+    """Shards of the window, of the anchors, of the anchors under other seeds, and with their last bits flipped."""
     config, ref = AuditConfig.from_mapping(request["config"]), ModelRef.from_dict(request["model"])
     store = str(request["store"])
     stays = {"stays": request["data"], "rows": request["rows"], "hashed": config.hash_ids}
@@ -101,6 +104,8 @@ def plan_reference(request: dict[str, Any], shards: int | None = None) -> list[s
     sequences, _ = read_source({**stays, "rows": sorted(int(row) for row in few)})
     inputs = {"sequences": str(sequences.save(_inputs_file(request)))}
     uris += plan_shards(ref, inputs, config, store, shards=1, keep=len(few), role="anchors")
+    nudged = {"sequences": str(_nudged(sequences, config.seed).save(_inputs_file(request, "nudged_inputs.npz")))}
+    uris += plan_shards(ref, nudged, config, store, shards=1, role="rounding")
     for number in range(config.noise_seeds):
         other = config.with_options(seed=config.seed + 1 + number)
         uris += plan_shards(ref, inputs, other, store, shards=1, role=f"noise{number}")
@@ -138,6 +143,7 @@ def finish_reference(request: dict[str, Any], uris: Sequence[str]) -> dict[str, 
         "by_cell": plain(by_cell),
         "numbers": {name: plain(np.nanmean(values)) for name, values in measured.numbers.items() if len(values)},
         "noise_floor": noise,
+        "rounding": _rounding(uris, anchors),
     }
     root = Path(request["store"].removeprefix("file://")) / "references" / request["key"]
     files: dict[str, Any] = {_MEASURED: measured.save(root / "reference.npz"), _RECORD: json.dumps(record, indent=1)}
@@ -215,6 +221,7 @@ def load_reference(run_id: str) -> Reference:
         anchors=anchors,
         inputs=inputs,
         explainer_digest=record["explainer_digest"],
+        rounding=record.get("rounding"),
     )
 
 
@@ -230,9 +237,23 @@ def _noise(uris: Sequence[str], anchors: Measured | None, config: AuditConfig) -
     return found
 
 
-def _inputs_file(request: dict[str, Any]) -> Path:
+def _rounding(uris: Sequence[str], anchors: Measured | None) -> float | None:
+    nudged = gather_role(uris, "rounding")
+    if anchors is None or nudged is None or len(anchors) != len(nudged):
+        return None
+    return rounding_noise(anchors.shares, nudged.shares)
+
+
+def _nudged(sequences: Sequences, seed: int) -> Sequences:
+    """The same to all but the last bit, which is what another processor or library may change."""
+    up = np.random.default_rng([seed, 2]).random(sequences.x.shape) < 0.5
+    limits = np.where(up, np.float32(np.inf), np.float32(-np.inf))
+    return replace(sequences, x=np.nextafter(sequences.x, limits).astype(np.float32))
+
+
+def _inputs_file(request: dict[str, Any], name: str = "anchor_inputs.npz") -> Path:
     root = Path(str(request["store"]).removeprefix("file://"))
-    return root / "references" / str(request["key"]) / "anchor_inputs.npz"
+    return root / "references" / str(request["key"]) / name
 
 
 def _close_failed(run_id: str) -> None:

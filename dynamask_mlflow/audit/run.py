@@ -7,37 +7,31 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from dynamask_mlflow.audit import publish
+from dynamask_mlflow.audit.comparison import MEASURED, blocked, compare_shards
 from dynamask_mlflow.audit.config import AuditConfig, digest
 from dynamask_mlflow.audit.decide import decide
 from dynamask_mlflow.audit.errors import AuditError, TrackingLostError
-from dynamask_mlflow.audit.evidence import Evidence, compare, trust_of
-from dynamask_mlflow.audit.measured import Measured
 from dynamask_mlflow.audit.models import ModelRef, resolve_model
 from dynamask_mlflow.audit.page import render_audit
 from dynamask_mlflow.audit.reference import (
     EXPERIMENT,
-    Reference,
     _close_failed,
     load_reference,
     pinned_reference,
     previous_reference,
     reference_record,
 )
-from dynamask_mlflow.audit.shards import default_store, fit_shard, gather_role, plan_shards
-from dynamask_mlflow.audit.statistics import CanaryResult, compare_refit, compare_versions, split_causes
+from dynamask_mlflow.audit.shards import default_store, fit_shard, plan_shards
 from dynamask_mlflow.audit.verdict import Verdict
-from dynamask_mlflow.audit.windows import dataset_channels, dataset_digest, draw, find_rows, load_stays, parse_window
+from dynamask_mlflow.audit.windows import dataset_channels, dataset_digest, draw, find_rows, parse_window
 from dynamask_mlflow.tracking.profile import plain
 
-MEASURED, VERDICT_FILE = "dynamask/measured.npz", "dynamask/verdict.json"
+VERDICT_FILE = "dynamask/verdict.json"
 VIOLATIONS, REPORT = "dynamask/violations.json", "dynamask/audit.html"
 
 
@@ -162,9 +156,9 @@ def _report(request: dict[str, Any], uris: Sequence[str]) -> dict[str, Any]:
     ]
     files: dict[str, Any] = {}
     if request["blockers"]:
-        verdict = decide(_blocked(request), config, **about)
+        verdict = decide(blocked(request), config, **about)
     else:
-        found = _compare(request, uris, config, ref, history)
+        found = compare_shards(request, uris, config, history)
         verdict = decide(found.evidence, config, **about)
         page = render_audit(
             verdict,
@@ -212,101 +206,3 @@ def run_audit(
         _close_failed(request["run_id"])
         raise
     return Verdict.from_dict({k: v for k, v in record.items() if k != "run_id"})
-
-
-@dataclass(frozen=True, eq=False)
-class _Comparison:
-    evidence: Evidence
-    reference: Measured
-    current: Measured
-    label: str
-
-
-def _compare(
-    request: dict[str, Any],
-    uris: Sequence[str],
-    config: AuditConfig,
-    ref: ModelRef,
-    history: Sequence[publish.AuditEntry],
-) -> _Comparison:
-    current = gather_role(uris, "window", config.report_instances)
-    if current is None:
-        raise AuditError("Expected shards of the window, but none was planned.")
-    if not len(current):
-        why = next(iter(current.failures.values()), "no reason is known")
-        raise AuditError(f"Expected explanations of the window's stays, but all {len(current.failures)} failed: {why}")
-    stored = load_reference(request["reference_run_id"])
-    reference, label = stored.measured, stored.window
-    if config.reference == "rolling":
-        complete = [entry for entry in history if entry.verdict in ("ok", "drift")]
-        if complete:
-            reference, label = _measured_of(complete[-1].run_id), complete[-1].window
-    more: dict[str, Any] = {
-        "canary": _canary(stored, gather_role(uris, "canary", config.anchors), config),
-        "changed_anchors": _changed_anchors(stored, request, config),
-        "history": tuple(
-            (entry.metrics["p_value"], max(entry.metrics["moved_channels"], entry.metrics["moved_hours"]))
-            for entry in history
-            if entry.reference_run_id == stored.run_id
-            and entry.verdict != "inconclusive"
-            and {"p_value", "moved_channels", "moved_hours"} <= set(entry.metrics)
-        ),
-    }
-    old_window = gather_role(uris, "old_window")
-    if old_window is None:
-        return _Comparison(compare(reference, current, config, **more), reference, current, label)
-    # A new version against the reference of an old one: the data arm asks the old model, the model arm the anchors.
-    new_anchors = gather_role(uris, "new_anchors")
-    if stored.anchors is not None and new_anchors is not None and len(new_anchors) == len(stored.anchors):
-        more["versions"] = compare_versions(stored.anchors.shares, new_anchors.shares)
-        shift = more["versions"].channel_shift
-        before = reference.mean_shares()[0]
-        more["causes"] = split_causes(before, old_window.mean_shares()[0], before + shift, current.mean_shares()[0])
-    evidence = compare(reference, old_window, config, trust=trust_of(current, config), **more)
-    return _Comparison(evidence, reference, current, f"{label} (version {stored.model.version})")
-
-
-def _canary(stored: Reference, refitted: Measured | None, config: AuditConfig) -> CanaryResult | None:
-    if stored.anchors is None or refitted is None:
-        return None
-    if len(refitted) != len(stored.anchors):
-        return CanaryResult(moved=1.0, moved_hours=1.0, identical=False, clean=False)
-    return compare_refit(
-        stored.anchors.masks, refitted.masks, stored.anchors.shares, refitted.shares, config.canary_tolerance
-    )
-
-
-def _changed_anchors(stored: Reference, request: dict[str, Any], config: AuditConfig) -> int:
-    """How many anchors are in the data with other inputs than those stored."""
-    if stored.inputs is None or config.hash_ids:
-        return 0
-    from dynamask_mlflow.tracking.sequences import Sequences
-
-    anchors = Sequences.load(stored.inputs)
-    folder = Path(str(request["data"]).removeprefix("file://"))
-    ids = np.load(folder / "ids.npy", mmap_mode="r").astype(np.str_)
-    place = {name: row for row, name in enumerate(ids.tolist())}
-    here = [(i, place[name]) for i, name in enumerate(anchors.ids) if name in place]
-    if not here:
-        return 0
-    now, _ = load_stays(str(request["data"]), np.array([row for _, row in here], dtype=np.intp))
-    then = anchors.x[[i for i, _ in here]]
-    return int((now.x != then).any(axis=(1, 2)).sum())
-
-
-def _measured_of(run_id: str) -> Measured:
-    from mlflow.artifacts import download_artifacts
-
-    return Measured.load(download_artifacts(run_id=run_id, artifact_path=MEASURED))
-
-
-def _blocked(request: dict[str, Any]) -> Evidence:
-    return Evidence(
-        channel_names=(),
-        times=(),
-        instances=0,
-        reference_instances=0,
-        sampled=0,
-        failures=0,
-        blockers=request["blockers"],
-    )

@@ -48,6 +48,7 @@ class Verdict:
         causes: "data", "model", both or none; and "inputs" if the inputs moved.
         metrics: the numbers, name -> value, finite.
         moved_channels, moved_times: names and labels of what moved beyond chance.
+        moved_inputs: channels whose values or gaps moved.
         model, version, window: what was audited. reference_run_id: against what.
     """
 
@@ -58,6 +59,7 @@ class Verdict:
     metrics: Mapping[str, float] = field(default_factory=dict)
     moved_channels: tuple[str, ...] = ()
     moved_times: tuple[Any, ...] = ()
+    moved_inputs: tuple[str, ...] = ()
     model: str = ""
     version: str = ""
     window: str = ""
@@ -86,7 +88,7 @@ class Verdict:
     def from_dict(cls, stored: Mapping[str, Any]) -> Verdict:
         """Read what `to_dict` gave."""
         known = {k: v for k, v in stored.items() if k not in ("fingerprint", "exit_code")}
-        for name in ("reasons", "causes", "moved_channels", "moved_times"):
+        for name in ("reasons", "causes", "moved_channels", "moved_times", "moved_inputs"):
             known[name] = tuple(known.get(name, ()))
         known["violations"] = tuple(Violation(**entry) for entry in known.get("violations", ()))
         return cls(**known)

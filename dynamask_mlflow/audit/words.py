@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from dynamask_mlflow.audit.statistics import DriftTest, Effect, InputTest
+from dynamask_mlflow.audit.runtime import WEIGHTS
+from dynamask_mlflow.audit.statistics import CanaryResult, DriftTest, Effect, InputTest
 from dynamask_mlflow.audit.statistics.marginals import Floats
 
 
@@ -57,16 +59,23 @@ def channel_sentence(test: DriftTest, names: Sequence[str], level: float) -> str
 
 
 def hour_sentence(test: DriftTest, times: Sequence[Any], unit: str, block: int) -> str:
-    """Hours 36-48 lost 11 %, hours 24-30 gained 9 %: 12 % of the total [8, 16], p < .001"""
-    runs = _runs(test.hour_shift, block)
-    lost, gained = min(runs, key=lambda run: run[2]), max(runs, key=lambda run: run[2])
-    parts = [
-        f"{_span(times, start, stop, unit)} {verb} {percent(abs(size))}"
-        for (start, stop, size), verb in ((lost, "lost"), (gained, "gained"))
-        if size
-    ]
-    text = ", ".join(parts)
-    return f"{text[:1].upper()}{text[1:]}: {interval(test.hours)} moved in time, {chance(test.p_value)}."
+    """Hours 36-48 lost 11 %, hours 24-30 gained 9 %: 12 % of the total [8, 16] moved in time, p < .001"""
+    text = f"{interval(test.hours)} moved in time, {chance(test.p_value)}."
+    # Blocks even noise out, but a move within them, too: then single steps tell.
+    for size in (block, 1):
+        runs = _runs(test.hour_shift, size)
+        lost, gained = min(runs, key=lambda run: run[2]), max(runs, key=lambda run: run[2])
+        if gained[2] - lost[2] >= test.hours.observed:
+            parts = [
+                f"{_span(times, start, stop, unit)} {verb} {percent(abs(amount))}"
+                for (start, stop, amount), verb in ((lost, "lost"), (gained, "gained"))
+                if amount
+            ]
+            said = ", ".join(parts)
+            return f"{said[:1].upper()}{said[1:]}: {text}"
+    least, most = int(test.hour_shift.argmin()), int(test.hour_shift.argmax())
+    path = f"{_span(times, least, least + 1, unit)} to {_span(times, most, most + 1, unit)}"
+    return f"Attention moved here and there over the stay, most of all from {path}: {text}"
 
 
 def input_sentence(inputs: InputTest, names: Sequence[str], level: float) -> str:
@@ -81,17 +90,46 @@ def input_sentence(inputs: InputTest, names: Sequence[str], level: float) -> str
     return f"The inputs moved: {joined([text for _, text in sorted(parts, reverse=True)], 5)}."
 
 
+def canary_sentence(canary: CanaryResult) -> str:
+    """The model changed, or the runtime did (torch 2.12 -> 2.13), or one of them, and nobody recorded which."""
+    far = f"stored anchors, fitted again, look elsewhere ({percent(_furthest(canary))} moved)"
+    changed = canary.changed or {}
+    if WEIGHTS in changed:
+        return f"The model changed under the same name: its weights are not those of the reference, and the {far}."
+    if changed:
+        return f"The runtime changed ({_changes(canary)}), and the {far}."
+    hint = "" if canary.changed is None else ", though weights, libraries and processor are recorded as the same"
+    return f"The {far}: the model or the runtime changed under the same name{hint}."
+
+
+def last_bit_sentence(canary: CanaryResult) -> str:
+    """Unequal, but no more than the last bit of the inputs would make it."""
+    why = f" ({_changes(canary)})" if canary.changed else ""
+    return (
+        "The stored anchors, fitted again, are not the same to the last bit"
+        f"{why}: {percent(_furthest(canary))} moved, as rounding alone does."
+    )
+
+
+def _furthest(canary: CanaryResult) -> float:
+    return max(canary.moved, canary.moved_hours, canary.each)
+
+
+def _changes(canary: CanaryResult) -> str:
+    return ", ".join(f"{name} {then} -> {now}" for name, (then, now) in (canary.changed or {}).items())
+
+
 def _runs(shift: Floats, block: int) -> list[tuple[int, int, float]]:
-    """Stretches of whole blocks that lost or gained: (start, stop, sum of the shifts)."""
-    starts = list(range(0, len(shift), block))
-    sums = [float(shift[start : start + block].sum()) for start in starts]
-    runs: list[tuple[int, int, float]] = []
-    for start, size in zip(starts, sums, strict=True):
-        stop = min(start + block, len(shift))
-        if runs and np.sign(runs[-1][2]) == np.sign(size):
-            runs[-1] = (runs[-1][0], stop, runs[-1][2] + size)
-        else:
-            runs.append((start, stop, size))
+    """Stretches of whole blocks that lost or gained, without ends that add next to nothing: (start, stop, sum)."""
+    starts = np.arange(0, len(shift), block)
+    sums = np.add.reduceat(shift, starts)
+    edges = [0, *(np.flatnonzero(np.diff(np.sign(sums))) + 1).tolist(), len(sums)]
+    runs = []
+    for first, stop in itertools.pairwise(edges):
+        sizes = np.abs(sums[first:stop])
+        heavy = np.flatnonzero(sizes >= min(0.1 * float(sizes.sum()), float(sizes.max()))) + first
+        first, stop = int(heavy[0]), int(heavy[-1]) + 1
+        runs.append((first * block, min(stop * block, len(shift)), float(sums[first:stop].sum())))
     return runs
 
 
@@ -100,4 +138,4 @@ def _span(times: Sequence[Any], start: int, stop: int, unit: str) -> str:
     numbers = all(isinstance(value, int | float) for value in (first, last))
     end = last + 1 if numbers and len(times) > 1 and times[1] - times[0] == 1 else last
     shown = [f"{value:g}" if isinstance(value, int | float) else str(value) for value in (first, end)]
-    return f"{unit}s {shown[0]}-{shown[1]}"
+    return f"{unit} {shown[0]}" if shown[0] == shown[1] else f"{unit}s {shown[0]}-{shown[1]}"

@@ -211,20 +211,21 @@ def results(tracking_uri: str | None, output: Path, quick: bool) -> None:
     "--source", "sources", multiple=True, type=click.Choice(["physionet", "hospital"]), help="[default: both]"
 )
 @click.option("--replicates", type=click.IntRange(min=10), default=200, show_default=True, help="Windows a row.")
+@click.option("--years", type=click.IntRange(min=10), default=300, show_default=True, help="Years of monthly audits.")
+@click.option("--choosing", is_flag=True, help="The stays on which the limits were chosen, not those reported.")
 @click.option("--quick", is_flag=True, help="Few stays and windows: a smoke test.")
 @click.option("--update", type=click.Path(exists=True), help="Write the table into this Markdown file.")
 @click.option("--json", "as_json_", is_flag=True, help="Print JSON instead of a table.")
-def drift(sources: tuple[str, ...], replicates: int, quick: bool, update: str | None, as_json_: bool) -> None:
+def drift(sources: tuple[str, ...], update: str | None, as_json_: bool, **options: Any) -> None:
     """How often audits are right, with nothing changed and with known changes."""
     import json
     from dataclasses import asdict
 
-    from dynamask_mlflow.experiments.drift import as_table, run_drift, update_document
-    from dynamask_mlflow.experiments.drift_data import SOURCES
+    from dynamask_mlflow.experiments.drift import SOURCES, as_table, run_drift, update_document
     from dynamask_mlflow.experiments.table import as_text
 
     try:
-        rows, notes = run_drift(sources or SOURCES, quick, replicates, lambda line: click.echo(line, err=True))
+        rows, notes = run_drift(sources or SOURCES, report=lambda line: click.echo(line, err=True), **options)
     except ValueError as error:
         raise click.ClickException(str(error)) from error
     if update:

@@ -53,3 +53,15 @@ def cached_model(
 def _write(model: nn.Module, path: Path) -> None:
     with whole_file(path) as file:
         torch.save(model.state_dict(), file)
+
+
+def cached_json(name: str, settings: Mapping[str, Any], compute: Callable[[], Any]) -> Any:
+    """What `compute` returned for these settings, as JSON holds it; a file that cannot be read counts as absent."""
+    path = cache_folder() / f"{settings_key(name, settings)}.json"
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        found = json.dumps(compute())
+    with whole_file(path) as file:
+        file.write(found.encode())
+    return json.loads(found)

@@ -19,8 +19,9 @@ _INTEGER, _SHARE = ["null", "integer"], {"type": "number", "exclusiveMinimum": 0
 _OWN: dict[str, tuple[str, str, dict[str, Any]]] = {
     "instances": (_WHAT, "Stays to explain, drawn by the seed; empty for all.", {"type": _INTEGER, "minimum": 1}),
     "minimum": (_JUDGE, "With fewer stays the verdict is inconclusive.", {"type": "integer", "minimum": 1}),
-    "alpha": (_JUDGE, "Chance of a false alarm before the effect is looked at.", _SHARE),
-    "effect": (_JUDGE, "Share of attention that must have moved to alarm.", _SHARE),
+    "alpha": (_JUDGE, "Chance of any false alarm in a year of audits.", _SHARE),
+    "audits_per_year": (_JUDGE, "Over which that chance is spent.", {"type": "integer", "minimum": 1}),
+    "effect": (_JUDGE, "Share of attention that must have moved to alarm; its lower bound counts.", _SHARE),
     "tolerance": (_JUDGE, "Share of attention above which a move would matter; below it is ok.", _SHARE),
     "reference": (_JUDGE, "The version's own reference, or the last complete audit.", {"enum": list(REFERENCES)}),
     "steps": (_EXPLAIN, "Optimisation steps; empty for the method's own.", {"type": _INTEGER, "minimum": 1}),

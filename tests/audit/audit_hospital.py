@@ -24,6 +24,7 @@ SETTINGS = {
     "tolerance": 0.2,
     "attention_area": 0.1,
     "permutations": 499,
+    "audits_per_year": 1,
     "report_instances": 5,
 }
 # month -> stays; what happens in it is in `_tell`

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dynamask_mlflow.audit import statistics as s
+from dynamask_mlflow.audit.spending import levels
 from dynamask_mlflow.audit.statistics.permutation import energy_distances, mean_differences, upper_tail
 from dynamask_mlflow.audit.statistics.trust import signed_rank
 
@@ -160,11 +161,37 @@ def test_the_canary_is_exact_and_sees_swapped_channels():
     same = s.compare_refit(masks, masks.copy(), kept, s.shares(masks))
     assert same.clean
     assert same.identical
-    assert same.moved == 0
+    assert same.moved == same.each == 0
     swapped = masks[:, :, [3, 1, 2, 0]]
     dirty = s.compare_refit(masks, swapped, kept, s.shares(swapped))
     assert not dirty.clean
     assert dirty.moved > 0.1
+
+
+def test_the_canary_sees_what_cancels_out_over_the_anchors_and_forgives_the_last_bit():
+    rng = np.random.default_rng(0)
+    masks = rng.random((40, 6, 4))
+    kept = s.shares(masks)
+
+    def refit(size: float, **options):
+        other = masks * (1 + size * rng.choice([-1, 1], masks.shape))
+        return s.compare_refit(masks, other, kept, s.shares(other), **options)
+
+    noise = s.rounding_noise(kept, s.shares(masks * (1 + 1e-6 * rng.choice([-1, 1], masks.shape))))
+    bits = refit(1e-6, limit=3 * noise)
+    assert bits.clean
+    assert not bits.identical
+    coarse = refit(1e-3, limit=3 * noise)
+    assert coarse.moved < 0.005  # the mean profile hardly moves
+    assert not coarse.clean
+
+
+def test_other_weights_are_never_clean():
+    masks = np.ones((5, 6, 4))
+    kept = s.shares(masks)
+    changed = {"weights": ("a", "b")}
+    assert not s.compare_refit(masks, masks, kept, kept, changed=changed).clean
+    assert s.compare_refit(masks, masks, kept, kept, changed={"torch": ("2.12", "2.13")}).clean
 
 
 def test_noise_floor_is_zero_for_equal_fits_and_grows_with_noise():
@@ -174,13 +201,53 @@ def test_noise_floor_is_zero_for_equal_fits_and_grows_with_noise():
     assert s.noise_floor([base, base + rng.normal(0, 0.02, base.shape)])["variance_share"] > 0
 
 
-def test_e_values_average_to_one_and_the_cusum_waits_for_an_effect():
-    grid = (np.arange(100_000) + 0.5) / 100_000
-    assert np.mean([s.e_value(p) for p in grid[::10]]) == pytest.approx(1, abs=0.02)
-    weak = s.e_cusum([0.02] * 6, [0.03] * 6)
-    assert weak.alarms[0] is False
-    assert any(weak.alarms)
-    assert not any(s.e_cusum([0.02] * 6, [0.001] * 6).alarms)
+def test_a_year_of_audits_spends_its_chance_and_no_more():
+    per_audit = levels(0.05, 12)
+    assert set(per_audit) == {"attention", "trend", "quality"}
+    assert 12 * sum(per_audit.values()) == pytest.approx(0.05)
+    assert levels(0.05, 52)["attention"] < per_audit["attention"]
+    with pytest.raises(ValueError, match="at least 1 audit"):
+        levels(0.05, 0)
+
+
+def test_a_year_with_one_reference_alarms_no_more_than_it_may():
+    # The reference is shared: its bad luck is in every audit of the year, and Boole's bound does not care.
+    rng, alarms = np.random.default_rng(7), 0
+    for _ in range(40):
+        p0, h0 = profiles(rng, 200)
+        for month in range(6):
+            p1, h1 = profiles(rng, 80)
+            current = np.arange(280) >= 200
+            draws = s.Permutations(current, np.arange(280), 399, month)
+            test = s.staged_drift_test(np.concatenate([p0, p1]), np.concatenate([h0, h1]), draws)
+            if test.p_value <= 0.3 / 6:
+                alarms += 1
+                break
+    assert alarms <= 40 * 0.3 + 2 * np.sqrt(40 * 0.3 * 0.7)
+
+
+def test_more_permutations_refine_what_a_few_leave_open():
+    rng = np.random.default_rng(8)
+    (p0, h0), (p1, h1) = profiles(rng, 200), profiles(rng, 100, swap=0.6)
+    current = np.arange(300) >= 200
+    draws = s.Permutations(current, np.arange(300), 5999, 0)
+    np.testing.assert_array_equal(draws.all[: len(draws.few)], draws.few)
+    assert draws.all.shape == (6000, 300)
+    test = s.staged_drift_test(np.concatenate([p0, p1]), np.concatenate([h0, h1]), draws)
+    assert test.p_value <= 3 / 6000
+
+
+def test_large_windows_keep_the_energy_distance_affordable(monkeypatch):
+    from dynamask_mlflow.audit.statistics import permutation
+
+    rng = np.random.default_rng(9)
+    points = rng.normal(size=(60, 3)) + np.arange(60)[:, None] // 30
+    labels = s.permuted_labels(np.arange(60) >= 30, np.arange(60), 199, 0)
+    whole = permutation.energy_distances(points, labels)
+    monkeypatch.setattr(permutation, "_MOST", 20)
+    part = permutation.energy_distances(points, labels)
+    assert upper_tail(whole)[0] == upper_tail(part)[0] == pytest.approx(1 / 200)
+    assert not np.allclose(whole, part)
 
 
 def test_input_arm_names_the_channel_whose_values_or_gaps_moved():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from dynamask_mlflow.audit.words import chance, joined, percent
 
 NAMES = ("Lactate", "SpO2", "HeartRate", "Temp")
 STEPS = 48
-CONFIG = AuditConfig(permutations=499, minimum=50)
+CONFIG = AuditConfig(permutations=499, audits_per_year=1, minimum=50)
 
 
 def stays(n: int, seed: int, mean=(4, 3, 2, 1), late: float = 40.0, names=NAMES, trust: float = 1.0) -> Measured:
@@ -81,18 +82,39 @@ def test_masks_that_beat_nobody_are_never_ok():
     assert {v.kind for v in verdict.violations} >= {"trust"}
 
 
+def canary(**changes) -> CanaryResult:
+    clean = {"moved": 0.0, "moved_hours": 0.0, "each": 0.0, "limit": 0.0003, "identical": True, "clean": True}
+    return CanaryResult(**{**clean, **changes})
+
+
 def test_a_dirty_canary_voids_even_a_drift():
-    canary = CanaryResult(moved=0.09, moved_hours=0.0, identical=False, clean=False)
-    verdict = judge(stays(150, 2, mean=(3, 4, 2, 1)), canary=canary)
+    dirty = canary(moved=0.09, identical=False, clean=False)
+    verdict = judge(stays(150, 2, mean=(3, 4, 2, 1)), canary=dirty)
     assert verdict.state == "inconclusive"
     assert verdict.violations[0].kind == "canary"
+    assert verdict.metrics["void"] == 1
+
+
+@pytest.mark.parametrize(
+    ("changed", "subject", "words"),
+    [
+        ({"weights": ("a", "b")}, "model", "its weights are not those of the reference"),
+        ({"torch": ("2.12", "2.13")}, "runtime", "The runtime changed (torch 2.12 -> 2.13)"),
+        ({}, "anchors", "recorded as the same"),
+        (None, "anchors", "under the same name."),
+    ],
+)
+def test_a_dirty_canary_names_what_changed(changed, subject, words):
+    verdict = judge(stays(150, 2), canary=canary(each=0.001, identical=False, clean=False, changed=changed))
+    assert verdict.state == "inconclusive"
+    assert verdict.violations[0].subject == subject
+    assert words in verdict.reasons[0]
 
 
 def test_a_clean_canary_that_is_not_identical_is_mentioned():
-    canary = CanaryResult(moved=0.0001, moved_hours=0.0, identical=False, clean=True)
-    verdict = judge(stays(150, 2), canary=canary)
+    verdict = judge(stays(150, 2), canary=canary(each=0.0001, identical=False, changed={"threads": ("1", "2")}))
     assert verdict.state == "ok"
-    assert any("last bit" in reason for reason in verdict.reasons)
+    assert any("last bit (threads 1 -> 2)" in reason for reason in verdict.reasons)
 
 
 def test_less_faithful_masks_are_drift():
@@ -102,14 +124,27 @@ def test_less_faithful_masks_are_drift():
 
 
 def test_weak_drift_adds_up_over_the_audits():
-    weak = stays(150, 2, mean=(3.84, 3.16, 2, 1))
-    alone = judge(weak)
-    config = CONFIG.with_options(alpha=0.002, permutations=999)
-    evidence = compare(stays(300, 1), weak, config, history=((0.01, 0.06),) * 4)
-    trend = decide(evidence, config)
-    assert alone.metrics["moved_channels"] < 0.06
-    assert trend.state == "drift"
-    assert trend.violations[0].kind in ("trend", "attention")
+    config = CONFIG.with_options(effect=0.06, trend_effect=0.01)
+    weak = [stays(150, seed, mean=(3.7, 3.3, 2, 1)) for seed in (2, 3, 4)]
+    alone = decide(compare(stays(300, 1), weak[0], config), config)
+    together = decide(compare(stays(300, 1), weak[0], config, earlier=weak[1:]), config)
+    assert alone.state != "drift"
+    assert together.state == "drift"
+    assert together.violations[0].kind == "trend"
+    assert "over the last 3 audits: attention moved" in together.reasons[0]
+    assert together.moved_channels[:2] == ("Lactate", "SpO2")
+    assert together.causes == ("data",)
+
+
+def test_a_move_within_a_block_is_told_by_its_hours():
+    # From hour 40 to its neighbour: sums over blocks of six hours hardly change.
+    before, now = stays(300, 1), stays(150, 2)
+    moved = np.zeros((150, STEPS))
+    moved[:, 40], moved[:, 39] = -0.08, 0.08
+    verdict = decide(compare(before, replace(now, by_time=now.by_time + moved), CONFIG), CONFIG)
+    (told,) = [reason for reason in verdict.reasons if "moved in time" in reason]
+    assert "ours 40-41 lost 8" in told
+    assert "hours 39-40 gained 8" in told
 
 
 def test_other_channels_cannot_be_compared():

@@ -11,7 +11,13 @@ from numpy.typing import NDArray
 from dynamask_mlflow.audit.statistics.effect import Effect, moved_share, standard_error
 from dynamask_mlflow.audit.statistics.marginals import Floats, Labels, in_blocks
 from dynamask_mlflow.audit.statistics.multiplicity import step_down
-from dynamask_mlflow.audit.statistics.permutation import energy_distances, mean_differences, upper_tail
+from dynamask_mlflow.audit.statistics.permutation import (
+    SETTLED,
+    Permutations,
+    energy_distances,
+    mean_differences,
+    upper_tail,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +79,14 @@ def drift_test(
         channel_p=step_down(scaled["channels"]),
         hour_p=step_down(scaled["hours"]),
     )
+
+
+def staged_drift_test(by_channel: Floats, by_time: Floats, draws: Permutations, block: int = 6) -> DriftTest:
+    """The test with a few permutations, and with all of them if that leaves the matter open."""
+    test = drift_test(by_channel, by_time, draws.few, draws.patients, block)
+    if test.p_value > SETTLED:
+        return test
+    return drift_test(by_channel, by_time, draws.all, draws.patients, block)
 
 
 def _scale(gaps: Floats) -> Floats:

@@ -22,13 +22,15 @@ class Effect:
         observed: TV of the two mean profiles; never 0, even when nothing changed.
         moved: sqrt(max(0, TV^2 - E_perm TV^2)), which is 0 on average when nothing changed.
         low, high: 95 % confidence interval of the share moved.
-        upper: 95 % one-sided upper bound; below a tolerance it proves that nothing of weight moved.
+        lower, upper: 95 % one-sided bounds: above an effect, `lower` proves a move of weight; below a tolerance,
+            `upper` proves that there was none.
     """
 
     observed: float
     moved: float
     low: float
     high: float
+    lower: float
     upper: float
 
 
@@ -56,6 +58,7 @@ def moved_share(values: Floats, labels: Labels, patients: NDArray[Any], differen
         moved=moved,
         low=max(0.0, moved - _Z975 * spread) if chance <= 0.025 else 0.0,
         high=min(1.0, moved + _Z975 * spread),
+        lower=max(0.0, moved - _Z95 * spread) if chance <= 0.05 else 0.0,
         upper=min(1.0, moved + _Z95 * spread),
     )
 

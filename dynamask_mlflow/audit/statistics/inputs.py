@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dynamask_mlflow.audit.statistics.marginals import Floats, Labels
+from dynamask_mlflow.audit.statistics.marginals import Bools, Floats, Labels
 from dynamask_mlflow.audit.statistics.multiplicity import benjamini_hochberg
 from dynamask_mlflow.audit.statistics.permutation import upper_tail
 
@@ -47,15 +47,15 @@ def input_test(values: Floats, missing: Floats, labels: Labels) -> InputTest:
         known = np.isfinite(column)
         now, before = known & (labels[0] > 0), known & (labels[0] == 0)
         if now.any() and before.any() and len(np.unique(column[known])) > 1:
-            gaps[place], p[place] = _chance(column[known], labels[:, known])
+            gaps[place], p[place] = _chance(column, labels, known)
     q = benjamini_hochberg(p)
     return InputTest(gaps[:channels], gaps[channels:], q[:channels], q[channels:])
 
 
-def _chance(column: Floats, labels: Labels) -> tuple[float, float]:
+def _chance(column: Floats, labels: Labels, known: Bools) -> tuple[float, float]:
     """The observed distance and its p-value; a few permutations settle a channel that is nowhere near a change."""
     for rows in (_FIRST, len(labels)):
-        distances = _distances(column, labels[:rows])
+        distances = _distances(column[known], labels[:rows] if known.all() else labels[:rows, known])
         p = float(upper_tail(distances)[0])
         if p > 0.1:
             break
@@ -71,7 +71,7 @@ def _distances(column: Floats, labels: Labels) -> Floats:
     rows = max(1, _CHUNK // len(column))
     for start in range(0, len(labels), rows):
         part = labels[start : start + rows][:, order]
-        now = np.cumsum(part, axis=1)
+        now = np.cumsum(part, axis=1, dtype=np.float32)
         total = now[:, -1:]
         before = np.arange(1, len(column) + 1, dtype=np.float32) - now
         gap = now / np.maximum(total, 1) - before / np.maximum(len(column) - total, 1)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
-Labels = NDArray[np.float32]
+Labels = NDArray[np.uint8]
 
 
 def shares(masks: NDArray[np.floating[Any]], eligible: Bools | None = None) -> tuple[Floats, Floats]:

@@ -2,12 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dynamask_mlflow.audit.statistics.marginals import Bools, Floats, Labels
+
+_CHUNK = 1 << 22  # labels that are numbers at a time: memory does not grow with stays x permutations
+_MOST = 2000  # stays of each window between which distances are taken
+FEW = 1999
+SETTLED = 0.05  # a p-value above this in a few permutations needs no more of them
+
+
+@dataclass(frozen=True)
+class Permutations:
+    """Labels of two windows: `few` settle what is nowhere near an alarm, and only the rest is worth `all`."""
+
+    current: Bools
+    patients: NDArray[Any]
+    count: int
+    seed: int
+
+    @cached_property
+    def few(self) -> Labels:
+        return permuted_labels(self.current, self.patients, min(FEW, self.count), self.seed)
+
+    @cached_property
+    def all(self) -> Labels:
+        if self.count <= FEW:
+            return self.few
+        rest = permuted_labels(self.current, self.patients, self.count - FEW, self.seed + 0x5EED)
+        return np.concatenate([self.few, rest[1:]])
 
 
 def permuted_labels(current: Bools, patients: NDArray[Any], count: int, seed: int) -> Labels:
@@ -34,32 +63,56 @@ def permuted_labels(current: Bools, patients: NDArray[Any], count: int, seed: in
     by_patient[:, both] = rng.random((count, int(both.sum()))) < 0.5
     drawn = by_patient[:, code]
     drawn[:, both[code]] ^= current[both[code]]
-    return np.concatenate([current[None], drawn]).astype(np.float32)
+    return np.concatenate([current[None], drawn]).view(np.uint8)
 
 
 def mean_differences(values: Floats, labels: Labels) -> Floats:
     """(B, k): for each row of labels, the current window's mean of values (n, k) minus the reference's."""
     wide = values.astype(np.float64)
-    weights = labels.astype(np.float64)
-    now = weights.sum(axis=1, keepdims=True)
-    ahead = weights @ wide
-    result: Floats = ahead / now - (wide.sum(axis=0) - ahead) / (labels.shape[1] - now)
+    total, size = wide.sum(axis=0), labels.shape[1]
+    result: Floats = np.empty((len(labels), wide.shape[1]))
+    for rows in in_chunks(labels):
+        weights = labels[rows].astype(np.float64)
+        now = weights.sum(axis=1, keepdims=True)
+        ahead = weights @ wide
+        result[rows] = ahead / now - (total - ahead) / (size - now)
     return result
 
 
+def in_chunks(labels: Labels) -> Iterator[slice]:
+    """Slices of rows that together hold at most so many labels."""
+    rows = max(1, _CHUNK // max(labels.shape[1], 1))
+    for start in range(0, len(labels), rows):
+        yield slice(start, start + rows)
+
+
 def energy_distances(points: Floats, labels: Labels) -> Floats:
-    """(B,): for each row of labels, 2 E|X - Y| - E|X - X'| - E|Y - Y'| with Euclidean distances."""
+    """(B,): for each row of labels, 2 E|X - Y| - E|X - X'| - E|Y - Y'| with Euclidean distances.
+
+    All pairs would cost the square of the stays: of larger windows so many stays are drawn.
+    """
+    rng = np.random.default_rng(0)
+    chosen = np.sort(np.concatenate([rng.permutation(np.flatnonzero(labels[0] == k))[:_MOST] for k in (0, 1)]))
+    if len(chosen) < len(points):
+        points, labels = points[chosen], labels[:, chosen]
     square = np.square(points).sum(axis=1)
     gap = np.maximum(square[:, None] + square[None] - 2 * points @ points.T, 0.0)
     np.fill_diagonal(gap, 0.0)
-    distance = np.sqrt(gap).astype(np.float32)
-    now = labels.sum(axis=1, dtype=np.float64)
-    before = labels.shape[1] - now
-    reached = labels @ distance
-    inside = np.einsum("bi,bi->b", reached, labels, dtype=np.float64)
-    out = reached.sum(axis=1, dtype=np.float64) - inside
-    rest = float(distance.sum(dtype=np.float64)) - inside - 2 * out
-    result: Floats = 2 * out / (now * before) - inside / now**2 - rest / before**2
+    distance = np.sqrt(gap, dtype=np.float64).astype(np.float32)
+    whole, size = float(distance.sum(dtype=np.float64)), labels.shape[1]
+    result: Floats = np.empty(len(labels))
+    for rows in in_chunks(labels):
+        weights = labels[rows].astype(np.float32)
+        now = weights.sum(axis=1, dtype=np.float64)
+        before = size - now
+        reached = weights @ distance
+        inside = np.einsum("bi,bi->b", reached, weights, dtype=np.float64)
+        out = reached.sum(axis=1, dtype=np.float64) - inside
+        rest = whole - inside - 2 * out
+        # Of the stays that were drawn, all may fall into one window: then there is no distance.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            each = 2 * out / (now * before) - inside / now**2 - rest / before**2
+        result[rows] = np.where((now > 0) & (before > 0), each, 0.0)
     return result
 
 

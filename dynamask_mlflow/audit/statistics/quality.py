@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dynamask_mlflow.audit.statistics.effect import standard_error
 from dynamask_mlflow.audit.statistics.marginals import Floats, Labels
 from dynamask_mlflow.audit.statistics.multiplicity import holm
-from dynamask_mlflow.audit.statistics.permutation import mean_differences, upper_tail
+from dynamask_mlflow.audit.statistics.permutation import SETTLED, Permutations, mean_differences, upper_tail
 
 
 @dataclass(frozen=True)
@@ -63,3 +63,11 @@ def quality_test(numbers: Mapping[str, Floats], labels: Labels, patients: NDArra
         name: QualityShift(**{**vars(shift), "p_value": float(p)})
         for (name, shift), p in zip(found.items(), adjusted, strict=True)
     }
+
+
+def staged_quality_test(numbers: Mapping[str, Floats], draws: Permutations) -> dict[str, QualityShift]:
+    """The test with a few permutations, and with all of them if that leaves the matter open."""
+    found = quality_test(numbers, draws.few, draws.patients)
+    if all(shift.p_value > SETTLED for shift in found.values()):
+        return found
+    return quality_test(numbers, draws.all, draws.patients)

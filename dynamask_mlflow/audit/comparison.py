@@ -1,0 +1,139 @@
+"""The shards of an audit beside the reference: window, canary, the audits before, and for a new version both models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dynamask_mlflow.audit.config import AuditConfig
+from dynamask_mlflow.audit.errors import AuditError
+from dynamask_mlflow.audit.evidence import Evidence, compare, trust_of
+from dynamask_mlflow.audit.measured import Measured
+from dynamask_mlflow.audit.publish import AuditEntry
+from dynamask_mlflow.audit.reference import Reference, load_reference
+from dynamask_mlflow.audit.runtime import differences
+from dynamask_mlflow.audit.shards import gather_role
+from dynamask_mlflow.audit.statistics import CanaryResult, compare_refit, compare_versions, rounding_limit, split_causes
+from dynamask_mlflow.audit.windows import load_stays, parse_window
+
+MEASURED = "dynamask/measured.npz"
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """The evidence and what it was made from. label: of the reference."""
+
+    evidence: Evidence
+    reference: Measured
+    current: Measured
+    label: str
+
+
+def compare_shards(
+    request: dict[str, Any], uris: Sequence[str], config: AuditConfig, history: Sequence[AuditEntry]
+) -> Comparison:
+    """Join what was fitted and compare it. `history`: the audits of the version before this window."""
+    current = gather_role(uris, "window", config.report_instances)
+    if current is None:
+        raise AuditError("Expected shards of the window, but none was planned.")
+    if not len(current):
+        why = next(iter(current.failures.values()), "no reason is known")
+        raise AuditError(f"Expected explanations of the window's stays, but all {len(current.failures)} failed: {why}")
+    stored = load_reference(request["reference_run_id"])
+    reference, label = stored.measured, stored.window
+    if config.reference == "rolling":
+        complete = [entry for entry in history if entry.verdict in ("ok", "drift")]
+        if complete:
+            reference, label = _measured_of(complete[-1].run_id), complete[-1].window
+    more: dict[str, Any] = {
+        "canary": _canary(stored, gather_role(uris, "canary", config.anchors), config),
+        "changed_anchors": _changed_anchors(stored, request, config),
+    }
+    old_window = gather_role(uris, "old_window")
+    if old_window is None:
+        earlier = [] if config.reference == "rolling" else _earlier(request, stored.run_id, config, history)
+        evidence = compare(reference, current, config, earlier=earlier, **more)
+        return Comparison(evidence, reference, current, label)
+    # A new version against the reference of an old one: the data arm asks the old model, the model arm the anchors.
+    new_anchors = gather_role(uris, "new_anchors")
+    if stored.anchors is not None and new_anchors is not None and len(new_anchors) == len(stored.anchors):
+        more["versions"] = compare_versions(stored.anchors.shares, new_anchors.shares)
+        shift = more["versions"].channel_shift
+        before = reference.mean_shares()[0]
+        more["causes"] = split_causes(before, old_window.mean_shares()[0], before + shift, current.mean_shares()[0])
+    evidence = compare(reference, old_window, config, trust=trust_of(current, config), **more)
+    return Comparison(evidence, reference, current, f"{label} (version {stored.model.version})")
+
+
+def _earlier(
+    request: dict[str, Any], reference_run_id: str, config: AuditConfig, history: Sequence[AuditEntry]
+) -> list[Measured]:
+    """The windows of the last audits against the same reference that could be judged, without overlaps."""
+    limit, chosen = parse_window(request["window"]).start, []
+    for entry in reversed(history):
+        span = parse_window(entry.window)
+        sound = entry.metrics.get("void") == 0 and entry.reference_run_id == reference_run_id
+        if sound and limit is not None and span.stop is not None and span.stop <= limit:
+            chosen.append(entry)
+            limit = span.start
+        if len(chosen) == config.trend_window - 1:
+            return [_measured_of(entry.run_id) for entry in chosen]
+    return []
+
+
+def _canary(stored: Reference, refitted: Measured | None, config: AuditConfig) -> CanaryResult | None:
+    if stored.anchors is None or refitted is None:
+        return None
+    if len(refitted) != len(stored.anchors):
+        return CanaryResult(moved=1.0, moved_hours=1.0, each=1.0, limit=0.0, identical=False, clean=False)
+    then, now = (part.record.get("runtime") for part in (stored.anchors, refitted))
+    return compare_refit(
+        stored.anchors.masks,
+        refitted.masks,
+        stored.anchors.shares,
+        refitted.shares,
+        tolerance=config.canary_tolerance,
+        limit=rounding_limit(stored.rounding, config.canary_rounding),
+        changed=differences(then, now) if then and now else None,
+    )
+
+
+def _changed_anchors(stored: Reference, request: dict[str, Any], config: AuditConfig) -> int:
+    """How many anchors are in the data with other inputs than those stored."""
+    if stored.inputs is None or config.hash_ids:
+        return 0
+    from dynamask_mlflow.tracking.sequences import Sequences
+
+    anchors = Sequences.load(stored.inputs)
+    folder = Path(str(request["data"]).removeprefix("file://"))
+    ids = np.load(folder / "ids.npy", mmap_mode="r").astype(np.str_)
+    place = {name: row for row, name in enumerate(ids.tolist())}
+    here = [(i, place[name]) for i, name in enumerate(anchors.ids) if name in place]
+    if not here:
+        return 0
+    now, _ = load_stays(str(request["data"]), np.array([row for _, row in here], dtype=np.intp))
+    then = anchors.x[[i for i, _ in here]]
+    return int((now.x != then).any(axis=(1, 2)).sum())
+
+
+def _measured_of(run_id: str) -> Measured:
+    from mlflow.artifacts import download_artifacts
+
+    return Measured.load(download_artifacts(run_id=run_id, artifact_path=MEASURED))
+
+
+def blocked(request: dict[str, Any]) -> Evidence:
+    """The evidence of an audit that cannot be: only why."""
+    return Evidence(
+        channel_names=(),
+        times=(),
+        instances=0,
+        reference_instances=0,
+        sampled=0,
+        failures=0,
+        blockers=request["blockers"],
+    )

@@ -1,0 +1,79 @@
+"""How often audits are right: windows drawn from explained stays, with nothing changed and with known changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from dynamask_mlflow.experiments.drift.calendar import calendar_notes
+from dynamask_mlflow.experiments.drift.data import SOURCES, open_case
+from dynamask_mlflow.experiments.drift.versions import canary_notes, cause_notes, version_notes
+from dynamask_mlflow.experiments.drift.windows import Report, Row, window_rows
+from dynamask_mlflow.experiments.drift.years import year_notes
+from dynamask_mlflow.experiments.table import as_markdown
+
+__all__ = ["SOURCES", "Row", "as_table", "run_drift", "update_document"]
+
+_BEGIN, _END = "<!-- drift table -->", "<!-- /drift table -->"
+
+
+def run_drift(
+    sources: tuple[str, ...] = SOURCES,
+    quick: bool = False,
+    replicates: int = 200,
+    years: int = 300,
+    choosing: bool = False,
+    report: Report = lambda _: None,
+) -> tuple[list[Row], list[str]]:
+    """All rows of the table, and sentences about years, versions, causes, canary and calendar.
+
+    Args:
+        replicates: windows of a row. years: of monthly audits.
+        choosing: on the stays on which the limits were chosen, instead of those that are reported.
+
+    Done parts come from the cache.
+    """
+    torch.set_num_threads(1)
+    rows: list[Row] = []
+    notes: list[str] = []
+    for source in sources:
+        case = open_case(source, quick, choosing)
+        pool = case.measured("pool", case.pool)
+        report(f"{source}: {len(pool)} stays explained")
+        rows += window_rows(case, pool, 12 if quick else replicates, report)
+        notes += year_notes(case, pool, 6 if quick else years)
+        report(f"{source}: years done")
+        notes += version_notes(case, pool, report)
+        notes += cause_notes(case, pool, 6 if quick else max(20, replicates // 2))
+        notes += canary_notes(case, pool)
+        if source == "hospital":
+            notes += calendar_notes(case, pool, report)
+    return rows, notes
+
+
+def as_table(rows: list[Row]) -> list[list[str]]:
+    head = ["data", "change", "stays", "DRIFT", "OK proven", "nDCG < .9", "input test", "windows", "wanted"]
+    body = [
+        [
+            row.source,
+            row.change,
+            str(row.instances),
+            *(f"{value:.3f}" for value in (row.drift, row.ok, row.ndcg, row.inputs)),
+            str(row.replicates),
+            row.wanted or "-",
+        ]
+        for row in rows
+    ]
+    return [head, *body]
+
+
+def update_document(path: str, rows: list[Row], notes: list[str]) -> None:
+    """Replace what stands between the marks of the drift table in a Markdown file."""
+    text = Path(path).read_text(encoding="utf-8")
+    before, mark, rest = text.partition(_BEGIN)
+    _, closing, after = rest.partition(_END)
+    if not mark or not closing:
+        raise ValueError(f"Expected the marks {_BEGIN} and {_END} in {path}, but they are not there.")
+    table = as_markdown(as_table(rows)) + "\n\n" + "\n".join(f"- {note}" for note in notes)
+    Path(path).write_text(f"{before}{_BEGIN}\n{table}\n{_END}{after}", encoding="utf-8")

@@ -1,0 +1,90 @@
+"""References and windows drawn from explained stays, and the audit's own verdict on them.
+
+Stays are drawn with replacement: the explained stays are the population, and every window is a fresh one. Nothing is
+fitted again, so that thousands of audits cost minutes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynamask_mlflow.audit.decide import decide
+from dynamask_mlflow.audit.evidence import compare
+from dynamask_mlflow.audit.measured import Measured
+from dynamask_mlflow.audit.statistics import drift_test, permuted_labels
+from dynamask_mlflow.audit.verdict import Verdict
+from dynamask_mlflow.experiments.drift.data import Case
+
+_SCREEN, _HOPELESS = 199, 0.1
+
+
+def draw(pool: Measured, count: int, rng: np.random.Generator) -> Measured:
+    """So many stays, each a patient of its own."""
+    return take(pool, rng.choice(np.flatnonzero(pool.usable), count), rng)
+
+
+def take(pool: Measured, rows: NDArray[Any], rng: np.random.Generator) -> Measured:
+    names = ("ids", "by_channel", "by_time", "values", "missing")
+    return replace(
+        pool,
+        **{name: getattr(pool, name)[rows] for name in names},
+        patients=rng.integers(0, 1 << 62, len(rows)).astype(np.str_),
+        numbers={name: values[rows] for name, values in pool.numbers.items()},
+        masks=pool.masks[:0],
+        failures={},
+    )
+
+
+def judge(
+    case: Case,
+    before: Measured,
+    now: Measured,
+    seed: int,
+    *,
+    earlier: Sequence[Measured] = (),
+    inputs: bool = False,
+    **more: Any,
+) -> Verdict:
+    """The verdict, as an audit with this seed would give it."""
+    config = case.config.with_options(seed=seed)
+    return decide(compare(before, now, config, earlier=earlier, look_at_inputs=inputs, **more), config)
+
+
+def alarms(case: Case, before: Measured, windows: Sequence[Measured], seed: int) -> list[bool]:
+    """Whether each audit of a series says DRIFT, the last ones looked at together as audits do.
+
+    Most audits are nowhere near: a few permutations tell, and only the others are judged in full.
+    """
+    found, last = [], case.config.trend_window
+    for month, now in enumerate(windows):
+        earlier = list(windows[month - last + 1 : month]) if month >= last - 1 else []
+        sets = [[now], [*earlier, now]] if earlier else [[now]]
+        near = any(_screened(case, before, together, seed + month) <= _HOPELESS for together in sets)
+        if not near and not _worse(case, before, now):
+            found.append(False)
+            continue
+        found.append(judge(case, before, now, seed + month, earlier=earlier).state == "drift")
+    return found
+
+
+def _screened(case: Case, before: Measured, together: Sequence[Measured], seed: int) -> float:
+    parts = [before, *together]
+    by_channel, by_time = (np.concatenate([part.shares[axis] for part in parts]) for axis in (0, 1))
+    current = np.arange(len(by_channel)) >= len(before)
+    patients = np.arange(len(by_channel))
+    labels = permuted_labels(current, patients, _SCREEN, seed)
+    return drift_test(by_channel, by_time, labels, patients, case.config.block).p_value
+
+
+def _worse(case: Case, before: Measured, now: Measured) -> bool:
+    """Whether a quality of the masks moved so far that it might alarm."""
+    for name in ("area", "entropy", "ce", "acc"):
+        then = before.numbers[name]
+        if abs(np.nanmean(now.numbers[name]) - np.nanmean(then)) >= case.config.quality_effect * np.nanstd(then):
+            return True
+    return False
