@@ -39,7 +39,10 @@ class _Module:
 
 
 def code_digest(experiment: Experiment, method: str) -> str:
-    """Equal digests: the same code made the numbers of this method in this experiment, with the same settings."""
+    """Equal digests: the same code made the numbers of this method in this experiment, with the same settings.
+
+    Files are read once a process: what is edited while an experiment runs is not what it runs.
+    """
     roots = [root for part in (experiment.make_case, experiment.score, experiment.explain) for root in _symbol(part)]
     texts = dict(_reached(roots, _JUDGED_BY))
     preset = experiment.preset(method)
@@ -57,6 +60,7 @@ def code_digest(experiment: Experiment, method: str) -> str:
     return hashlib.sha256("\n".join([options, *lines]).encode()).hexdigest()[:16]
 
 
+@cache
 def _engine() -> dict[str, str]:
     """All of it but Algorithm 1 and the list of names."""
     files = [file for file in (_ROOT / "masks").glob("*.py") if file.stem not in ("paper", "registry")]

@@ -8,7 +8,7 @@ import os
 import platform
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -106,6 +106,11 @@ class MlflowStore:
         for key, value in {**settings, "version": __version__}.items():
             self._client.log_param(run_id, key, value)
         return run_id
+
+    def note_code(self, methods: Iterable[str]) -> None:
+        """Note the code of these methods now; a long run must not be taken for code that was written meanwhile."""
+        for method in methods:
+            self._code(method)
 
     def _code(self, method: str) -> str:
         if method not in self._codes:

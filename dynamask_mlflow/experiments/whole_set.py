@@ -51,7 +51,7 @@ def run_errands(
         options: by experiment, what a user has to type beside its name, for instance the folder of its data.
     """
     groups: dict[tuple[str, int], _Group] = {}
-    failures: list[Failure] = []
+    opened: list[tuple[Errand, _Group]] = []
     for errand in errands:
         experiment = experiments[errand.experiment]
         count = errand.instances or (experiment.quick_instances if quick else experiment.instances)
@@ -60,9 +60,13 @@ def run_errands(
             command = _command(errand, quick, (options or {}).get(errand.experiment, ""))
             store = MlflowStore(experiment, {"instances": count, "quick": quick}, command=command, client=client)
             groups[key] = _Group(experiment, store, count, [])
+        groups[key].store.note_code(errand.methods)
+        opened.append((errand, groups[key]))
+    failures: list[Failure] = []
+    for errand, group in opened:
         for method in errand.methods:
             try:
-                groups[key].trials += _run(groups[key], method, errand.seeds, quick, report)
+                group.trials += _run(group, method, errand.seeds, quick, report)
             except Exception as error:  # a rival that cannot explain this model must not end the others
                 failures.append(Failure(errand.experiment, method, f"{type(error).__name__}: {error}"))
                 report(f"{errand.experiment}, {method}: failed, {failures[-1].reason}")

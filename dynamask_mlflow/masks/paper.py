@@ -61,7 +61,10 @@ def _descend(game: Game, ones: Tensor, cells: Tensor, config: ExplainConfig, tic
     rate = config.learning_rate or 1.0
     exists = game.batch.exists
     mean = config.reduction == "mean"
-    outputs = game.discrepancy.reference[0].numel() if mean else 1
+    _, times, width = game.discrepancy.reference.shape
+    # The log-loss has one term a time, the other errors one for each output.
+    terms = times if game.discrepancy.loss == "log_loss" else times * width
+    outputs = terms if mean else 1
     per_cell = (cells if mean else torch.ones_like(cells))[:, None, None]
     mask = torch.full_like(game.batch.x, 0.5)
     if exists is not None:

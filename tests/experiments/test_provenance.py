@@ -25,12 +25,17 @@ def digests(monkeypatch: pytest.MonkeyPatch, changed: str = "", old: str = "", n
             text = text.replace(old, new)
         return text
 
-    provenance._parse.cache_clear()
+    forget()
     with monkeypatch.context() as patch:
         patch.setattr(Path, "read_text", edited)
         made = {method: code_digest(state_experiment(), method) for method in METHODS}
-    provenance._parse.cache_clear()
+    forget()
     return made
+
+
+def forget() -> None:
+    provenance._parse.cache_clear()
+    provenance._engine.cache_clear()
 
 
 @pytest.mark.parametrize(
