@@ -28,22 +28,42 @@ def extremal_area(areas: Tensor, errors: Tensor, epsilon: float) -> tuple[Tensor
     return areas.gather(1, torch.where(missed[:, None], last, first))[:, 0], missed
 
 
+Price = Callable[[Tensor], Tensor]
+"""Takes areas, returns what they cost; 1 is the whole distance."""
+
+
+def falling_price(area: Tensor) -> Tensor:
+    """.04 ln(1 + a / .003) up to a = .017, then 2 more for each further unit of area.
+
+    Of one answer background cells always buy a little. The first cells of a mask therefore pay thirteen times their
+    share of the distance; the more cells there are, the less one more has to buy, down to twice its share.
+    """
+    scale, first, least = 0.04, 0.003, 2.0
+    turn = scale / least - first
+    few = torch.log1p(area.clamp(max=turn) / first) * scale
+    return few + least * (area - turn).clamp(min=0)
+
+
 def thrifty_area(
-    areas: Tensor, distances: Tensor, price: float = 1.0, curve: Curve | None = None, zooms: int = 0
+    areas: Tensor, distances: Tensor, price: float | Price = 1.0, curve: Curve | None = None, zooms: int = 0
 ) -> tuple[Tensor, Tensor]:
     """a* = argmin r(a) + price a: a cell must buy more than `price` times its share 1/n of the distance.
 
     Args:
         areas: (B, A) in ascending order, about equally spaced on a logarithmic scale.
         distances: (B, A) r at those areas.
-        price: of a cell, in cells' shares of the distance.
+        price: of a cell, in cells' shares of the distance; or a function of the area.
         curve: evaluates r elsewhere, for the zooms.
         zooms: how often the spacing is halved around the best area.
 
     Returns:
         (B,) the area and (B,) r(a*) + price a*.
     """
-    cost = distances + price * areas
+
+    def costs_of(shares: Tensor) -> Tensor:
+        return price(shares) if callable(price) else price * shares
+
+    cost = distances + costs_of(areas)
     index = cost.argmin(1, keepdim=True)
     area, best = areas.gather(1, index), cost.gather(1, index)
     ratio = (areas[:, -1:] / areas[:, :1]) ** (1 / max(1, areas.shape[1] - 1))
@@ -52,7 +72,7 @@ def thrifty_area(
         nearby = torch.cat([area / ratio, (area * ratio).clamp(max=1)], 1)
         assert curve is not None
         candidates = torch.cat([area, nearby], 1)
-        costs = torch.cat([best, curve(nearby) + price * nearby], 1)
+        costs = torch.cat([best, curve(nearby) + costs_of(nearby)], 1)
         index = costs.argmin(1, keepdim=True)
         area, best = candidates.gather(1, index), costs.gather(1, index)
     return area[:, 0], best[:, 0]

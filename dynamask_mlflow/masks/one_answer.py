@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from dynamask_mlflow.masks.area import thrifty_area
+from dynamask_mlflow.masks.area import falling_price, thrifty_area
 from dynamask_mlflow.masks.conclusion import conclude, distances_of
 from dynamask_mlflow.masks.config import ExplainConfig
 from dynamask_mlflow.masks.descent import Adam, game_gradient, spread_evenly
@@ -35,7 +35,6 @@ _WIDTH = 1.5
 _AGREEMENT = 0.3
 _AGAINST = 0.1
 _DELETION_SHARE = 1 / 3
-_PRICE = 3.0
 _TRIALS = (0.02, 0.05, 0.1)
 _SMALLEST, _LARGEST = 0.003, 0.7
 
@@ -73,7 +72,7 @@ def fit_one_answer(game: Game, config: ExplainConfig, tick: Tick) -> Fitted:
         def curve(near: Tensor) -> Tensor:
             return distances_of(game, order.mask, judges, torch.maximum(near, 1 / number[:, None]))
 
-        return thrifty_area(areas, distances, _PRICE, curve, effort.zooms)[0]
+        return thrifty_area(areas, distances, falling_price, curve, effort.zooms)[0]
 
     return conclude(
         game,

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dynamask_mlflow.masks.area import best_area, extremal_area, thrifty_area
+from dynamask_mlflow.masks.area import best_area, extremal_area, falling_price, thrifty_area
 from dynamask_mlflow.masks.scores import Order, entry_order, mask_at, smooth_in_time
 
 
@@ -102,3 +102,13 @@ def test_an_order_ignores_missing_cells() -> None:
     scores = torch.tensor([[[9.0, 1.0], [2.0, 3.0]]])
     exists = torch.tensor([[[False, True], [True, True]]])
     assert Order.of(scores, exists).mask(torch.tensor([1 / 3])).tolist() == [[[0.0, 0.0], [0.0, 1.0]]]
+
+
+def test_the_falling_price_is_continuous_and_never_below_twice_the_area() -> None:
+    areas = torch.linspace(0, 0.9, 2001, dtype=torch.float64)
+    price = falling_price(areas)
+    slope = price.diff() / areas.diff()
+    assert price[0] == 0
+    assert (slope[1:] <= slope[:-1] + 1e-6).all()
+    torch.testing.assert_close(slope[-1], torch.tensor(2.0, dtype=torch.float64))
+    assert slope[0] > 10
