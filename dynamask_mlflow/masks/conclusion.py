@@ -11,6 +11,7 @@ from dynamask_mlflow.masks.area import DEFAULT_AREAS, best_area, extremal_area, 
 from dynamask_mlflow.masks.config import ExplainConfig
 from dynamask_mlflow.masks.fitted import Fitted
 from dynamask_mlflow.masks.game import Game
+from dynamask_mlflow.masks.scores import Order
 
 FRESH_STEP = 6001
 
@@ -45,7 +46,7 @@ def conclude(
 
     Args:
         scores: (B, T, d) the ordering to report.
-        mask_at: the mask of an area.
+        mask_at: the mask of an area, for the error curve.
         judges: operators that measure the error curve.
         automatic: the area (B,) from the grid (B, A) and the distances on it, when none is asked for.
         number: (B,) cells that exist.
@@ -71,9 +72,10 @@ def conclude(
     constant = game.moved <= 1e-9 * game.discrepancy.reference.flatten(1).square().sum(1) + 1e-12
     dead = idle.flatten(1).all(1)
     nothing = dead | constant
-    area = torch.where(nothing, torch.zeros_like(area), torch.maximum(area, 1 / number))
+    # A mask of whole cells: only cells of equal score may have to share.
+    area = torch.where(nothing, torch.zeros_like(area), (area * number).round().clamp(min=1) / number)
     return Fitted(
-        masks=mask_at(area.clamp(min=1e-6)) * (~nothing)[:, None, None],
+        masks=Order.of(scores, game.batch.exists).mask(area),
         scores=scores,
         areas=tuple(grid),
         errors=errors,
