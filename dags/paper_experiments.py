@@ -6,6 +6,7 @@ from typing import Any
 from airflow.sdk import DAG, Param, get_current_context, task
 
 from dynamask_mlflow.orchestration.hook import MlflowHook
+from dynamask_mlflow.orchestration.retries import retry_policy
 
 EXPERIMENTS = ["rare-feature", "rare-time", "state", "motif"]
 DOC = """\
@@ -47,6 +48,7 @@ with DAG(
     @task(
         retries=2,
         retry_delay=timedelta(minutes=1),
+        retry_policy=retry_policy(),
         execution_timeout=timedelta(hours=24),
         map_index_template="{{ task.op_kwargs['name'] }}",
     )

@@ -11,3 +11,11 @@ class NoDataError(AuditError):
 
 class TrackingLostError(Exception):
     """MLflow did not answer at the end of an audit. The fits are kept: trying again costs a few seconds."""
+
+
+def is_lasting(error: BaseException) -> bool:
+    """Whether MLflow said no, rather than nothing: a 4xx that waiting does not mend (no such run, a bad value, no
+    permission). Too many requests, timeouts and conflicts pass.
+    """
+    status = getattr(error, "get_http_status_code", None)
+    return callable(status) and 400 <= status() < 500 and status() not in (408, 409, 425, 429)

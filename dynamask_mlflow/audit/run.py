@@ -15,7 +15,7 @@ from dynamask_mlflow.audit import publish
 from dynamask_mlflow.audit.comparison import MEASURED, blocked, compare_shards
 from dynamask_mlflow.audit.config import AuditConfig, digest
 from dynamask_mlflow.audit.decide import decide
-from dynamask_mlflow.audit.errors import AuditError, TrackingLostError
+from dynamask_mlflow.audit.errors import AuditError, TrackingLostError, is_lasting
 from dynamask_mlflow.audit.models import ModelRef, resolve_model
 from dynamask_mlflow.audit.page import render_audit
 from dynamask_mlflow.audit.reference import (
@@ -126,7 +126,7 @@ def plan_audit(request: dict[str, Any], shards: int | None = None) -> list[str]:
 def report_audit(request: dict[str, Any], uris: Sequence[str]) -> dict[str, Any]:
     """Compare, decide, log, tag. Returns the verdict as a dictionary, with the run's id.
 
-    Raises `TrackingLostError` if MLflow does not answer; everything that was fitted is kept.
+    Raises `TrackingLostError` if MLflow does not answer, `AuditError` if it refuses; what was fitted is kept.
     """
     from mlflow.exceptions import MlflowException
 
@@ -134,6 +134,8 @@ def report_audit(request: dict[str, Any], uris: Sequence[str]) -> dict[str, Any]
         return _report(request, uris)
     except (MlflowException, OSError) as error:
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
+        if is_lasting(error):
+            raise AuditError(f"MLflow refused the results: {first} The fits are in {request['store']}.") from error
         raise TrackingLostError(
             f"The audit is fitted, but its results could not be logged: {first} The fits are in {request['store']}; "
             "run the audit again."

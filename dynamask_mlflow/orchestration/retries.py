@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
 from airflow.sdk import ExceptionRetryPolicy, RetryAction, RetryRule
 
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 _PASSING = ["json.JSONDecodeError"]  # a ValueError, but from a proxy's error page
 _LASTING = [
     "dynamask_mlflow.audit.errors.AuditError",
@@ -25,3 +31,20 @@ def retry_policy() -> ExceptionRetryPolicy:
             RetryRule(exception=list(_LASTING), action=RetryAction.FAIL, reason="Trying again would end the same way"),
         ]
     )
+
+
+def refusals_fail(step: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """MLflow has one exception for everything; where it says no for good, the task fails at the first try."""
+
+    @wraps(step)
+    def plainly(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        from dynamask_mlflow.audit.errors import AuditError, is_lasting
+
+        try:
+            return step(*args, **kwargs)
+        except Exception as error:
+            if is_lasting(error):
+                raise AuditError(f"MLflow refused: {error}") from error
+            raise
+
+    return plainly

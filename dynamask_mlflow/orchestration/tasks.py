@@ -14,11 +14,13 @@ from dynamask_mlflow.orchestration import steps
 from dynamask_mlflow.orchestration.hook import MlflowHook
 from dynamask_mlflow.orchestration.link import leave_link
 from dynamask_mlflow.orchestration.params import merge_config, merge_source
+from dynamask_mlflow.orchestration.retries import refusals_fail
 from dynamask_mlflow.orchestration.windows import Period, resolve_window
 
 log = logging.getLogger(__name__)
 
 
+@refusals_fail
 def prepare_audit(
     source: Mapping[str, Any],
     config: Mapping[str, Any],
@@ -50,6 +52,7 @@ def prepare_audit(
     return request
 
 
+@refusals_fail
 def prepare_reference(
     source: Mapping[str, Any], config: Mapping[str, Any], *, conn_id: str, use_params: bool
 ) -> dict[str, Any]:
@@ -67,11 +70,13 @@ def prepare_reference(
     return request
 
 
+@refusals_fail
 def plan(request: dict[str, Any], *, conn_id: str, shards: int | None) -> list[dict[str, str]]:
     MlflowHook(conn_id).apply()
     return steps.plan(request, shards)
 
 
+@refusals_fail
 def fit_shard(shard: Mapping[str, str], *, conn_id: str, threads: int | None) -> dict[str, Any]:
     MlflowHook(conn_id).apply()
     done = steps.fit(shard["uri"], threads)
@@ -82,6 +87,7 @@ def fit_shard(shard: Mapping[str, str], *, conn_id: str, threads: int | None) ->
     return done
 
 
+@refusals_fail
 def report(shards: Sequence[Mapping[str, str]] | None, *, opened_by: str, conn_id: str) -> dict[str, Any]:
     """Runs although no shard was planned, to say why; not if there is nothing to audit."""
     context: Any = get_current_context()
@@ -99,6 +105,7 @@ def report(shards: Sequence[Mapping[str, str]] | None, *, opened_by: str, conn_i
     return found
 
 
+@refusals_fail
 def alert(
     verdict: Mapping[str, Any],
     *,
@@ -141,6 +148,7 @@ def alert(
     return line
 
 
+@refusals_fail
 def close_run(request: Mapping[str, Any] | None, *, conn_id: str) -> None:
     """A run that is still open is closed as failed."""
     if request is None:

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,6 +41,10 @@ def postgres(tmp_path: Path) -> Iterator[str]:
     server = pgserver.get_server(str(tmp_path / "pg"), cleanup_mode="delete")
     yield server.get_uri()
     server.cleanup()
+
+
+def fits(airflow: Any, run: dict[str, Any]) -> list[dict[str, Any]]:
+    return [task for task in airflow.tasks(DAG, run["dag_run_id"]) if task["task_id"] == "fit_shard"]
 
 
 def test_a_lost_worker_costs_time_and_nothing_else(tmp_path: Path, redis_port: int, postgres: str) -> None:
@@ -76,20 +81,25 @@ def test_a_lost_worker_costs_time_and_nothing_else(tmp_path: Path, redis_port: i
         run = airflow.call("POST", f"dags/{DAG}/dagRuns", {"logical_date": None, "conf": {"window": "2026-02"}})
 
         held = root / "held"
-        airflow.wait(lambda: held.exists() and held.read_text(), 300, "a shard that has begun")
-        lost = held.read_text()
+        airflow.wait(held.exists, 300, "a shard in the middle of its fit")
+        lost, shard = held.read_text().split()
         others = lambda: [p for p in root.glob("started-*") if p.read_text() not in ("", lost)]  # noqa: E731
         airflow.wait(others, 120, "a shard on the other worker")
         airflow.kill(lost)
+        finished = {task["map_index"] for task in fits(airflow, run) if task["state"] == "success"}
+        assert int(shard) not in finished
         assert airflow.wait_for_run(DAG, run["dag_run_id"], 480) == "success"
-        tasks = airflow.tasks(DAG, run["dag_run_id"])
+        shards = fits(airflow, run)
     finally:
         airflow.stop()
 
-    shards = [task for task in tasks if task["task_id"] == "fit_shard"]
     assert len(shards) == 7  # six of the window and the canary
     assert {task["state"] for task in shards} == {"success"}
-    assert max(task["try_number"] for task in shards) >= 2
+    tries = {task["map_index"]: task["try_number"] for task in shards}
+    assert tries[int(shard)] >= 2
+    assert {tries[place] for place in finished} <= {1}  # what was done is not done again
+    workers = {path.read_text() for path in root.glob("started-*")}
+    assert workers == {"first", "second"}
     made = set((root / "store" / "shards").rglob("*.npz")) - plain
     assert len(made) == 7
     assert not [path for path in (root / "store").rglob("*") if path.is_file() and path.suffix not in (".npz", ".json")]

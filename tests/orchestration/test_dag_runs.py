@@ -125,6 +125,13 @@ def test_an_alias_that_does_not_exist_fails_at_the_first_try(dags, ward) -> None
     assert prepare.try_number == 1
 
 
+def test_what_mlflow_refuses_for_good_fails_at_the_first_try(dags, ward) -> None:
+    run = dags["ward_audit"].test(logical_date=month(2), run_conf={"reference_run_id": "0" * 32})
+    (prepare,) = [ti for ti in run.get_task_instances() if ti.task_id == "prepare"]
+    assert str(run.state) == "failed"
+    assert prepare.try_number == 1
+
+
 def test_a_lost_connection_is_tried_again(dags, ward) -> None:
     run = dags["ward_fragile"].test(logical_date=month(2))
     tries = {ti.map_index: ti.try_number for ti in run.get_task_instances() if ti.task_id == "fit_shard"}

@@ -22,8 +22,8 @@ class Effect:
         observed: TV of the two mean profiles; never 0, even when nothing changed.
         moved: sqrt(max(0, TV^2 - E_perm TV^2)), which is 0 on average when nothing changed.
         low, high: 95 % confidence interval of the share moved.
-        lower, upper: 95 % one-sided bounds: above an effect, `lower` proves a move of weight; below a tolerance,
-            `upper` proves that there was none.
+        lower, upper: 95 % one-sided bounds. Where a test says that something moved, `lower` says how much at least;
+            `upper`, below a tolerance, proves that nothing of weight moved.
     """
 
     observed: float
@@ -58,7 +58,7 @@ def moved_share(values: Floats, labels: Labels, patients: NDArray[Any], differen
         moved=moved,
         low=max(0.0, moved - _Z975 * spread) if chance <= 0.025 else 0.0,
         high=min(1.0, moved + _Z975 * spread),
-        lower=max(0.0, moved - _Z95 * spread) if chance <= 0.05 else 0.0,
+        lower=max(0.0, moved - _Z95 * spread),
         upper=min(1.0, moved + _Z95 * spread),
     )
 

@@ -51,12 +51,22 @@ def lose_connection(context: Any) -> None:
 
 
 def hold(context: Any) -> None:
-    """The first shard that starts says where it runs and waits there, to be killed."""
-    marker = ROOT / f"started-{context['ti'].map_index}-{context['ti'].try_number}"
-    marker.write_text(os.environ.get("WORKER", ""))
-    if once("hold"):
-        (ROOT / "held").write_text(os.environ.get("WORKER", ""))
-        time.sleep(120)
+    """Says where each shard runs; the first whose fit has come to its twentieth step stops there, to be killed."""
+    import torch
+
+    place = f"{context['ti'].map_index}-{context['ti'].try_number}"
+    (ROOT / f"started-{place}").write_text(os.environ.get("WORKER", ""))
+    steps = 0
+
+    def count(module: torch.nn.Module, inputs: Any, output: Any) -> None:
+        nonlocal steps
+        steps += 1
+        if steps == 20 and once("hold"):
+            (ROOT / "held.part").write_text(f"{os.environ.get('WORKER', '')} {context['ti'].map_index}")
+            (ROOT / "held.part").rename(ROOT / "held")
+            time.sleep(300)
+
+    torch.nn.modules.module.register_module_forward_hook(count)
 
 
 audit = build_audit_dag(MODEL, DATA, dag_id="ward_audit", **SHARED)
