@@ -69,11 +69,9 @@ def resolve_model(uri: str) -> ModelRef:
 
 def load_network(ref: ModelRef, task: str | None) -> tuple[torch.nn.Module, str, ModelSettings | None]:
     """The differentiable network, its task and the settings it was logged with."""
-    import mlflow.pyfunc
-
     from dynamask_mlflow.tracking.raw_model import NoGradientsError, differentiable_network, settings_of
 
-    model = mlflow.pyfunc.load_model(ref.uri)
+    model = _load(ref)
     try:
         network = differentiable_network(model)
     except NoGradientsError as error:
@@ -86,6 +84,19 @@ def load_network(ref: ModelRef, task: str | None) -> tuple[torch.nn.Module, str,
     if task is None:
         raise AuditError(f"Expected the setting `task`, since {ref.uri} does not say what it predicts.")
     return network, task, None
+
+
+def _load(ref: ModelRef) -> Any:
+    """Our own flavor directly: as a pyfunc, MLflow would compare all installed packages first, for a second."""
+    from mlflow.models import get_model_info
+
+    from dynamask_mlflow.tracking import flavor
+
+    if flavor.FLAVOR_NAME in (get_model_info(ref.uri).flavors or {}):
+        return flavor.load_model(ref.uri)
+    import mlflow.pyfunc
+
+    return mlflow.pyfunc.load_model(ref.uri)
 
 
 def _says_no(error: Any) -> bool:

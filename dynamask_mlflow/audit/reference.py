@@ -15,9 +15,10 @@ from dynamask_mlflow.audit.config import AuditConfig, digest
 from dynamask_mlflow.audit.errors import AuditError
 from dynamask_mlflow.audit.measured import Measured
 from dynamask_mlflow.audit.models import ModelRef, resolve_model
-from dynamask_mlflow.audit.shards import default_store, fit_shard, gather_role, plan_shards, read_source
+from dynamask_mlflow.audit.shards import default_store, gather_role, plan_shards, read_source
 from dynamask_mlflow.audit.statistics import noise_floor, rounding_noise
 from dynamask_mlflow.audit.windows import dataset_digest, draw, find_rows, parse_window
+from dynamask_mlflow.audit.workers import Workers
 from dynamask_mlflow.tracking.profile import plain
 from dynamask_mlflow.tracking.sequences import Sequences
 
@@ -92,12 +93,12 @@ def prepare_reference(
     }
 
 
-def plan_reference(request: dict[str, Any], shards: int | None = None) -> list[str]:
+def plan_reference(request: dict[str, Any], shards: int | None = None, least: int = 1) -> list[str]:
     """Shards of the window, of the anchors, of the anchors under other seeds, and with their last bits flipped."""
     config, ref = AuditConfig.from_mapping(request["config"]), ModelRef.from_dict(request["model"])
     store = str(request["store"])
     stays = {"stays": request["data"], "rows": request["rows"], "hashed": config.hash_ids}
-    uris = plan_shards(ref, stays, config, store, shards=shards)
+    uris = plan_shards(ref, stays, config, store, shards=shards, least=least)
     if not config.anchors:
         return uris
     few = np.random.default_rng([config.seed, 1]).permutation(request["rows"])[: config.anchors]
@@ -165,17 +166,17 @@ def finish_reference(request: dict[str, Any], uris: Sequence[str]) -> dict[str, 
     }
 
 
-def build_reference(model: str, data: str, window: str, **options: Any) -> dict[str, Any]:
-    """All steps in this process."""
-    request = prepare_reference(model, data, window, **options)
-    try:
-        uris = plan_reference(request)
-        for uri in uris:
-            fit_shard(uri)
-        return finish_reference(request, uris)
-    except BaseException:
-        _close_failed(request["run_id"])
-        raise
+def build_reference(model: str, data: str, window: str, *, processes: int = 1, **options: Any) -> dict[str, Any]:
+    """All steps, with the fits in this process and in others beside it."""
+    with Workers(processes) as workers:
+        request = prepare_reference(model, data, window, **options)
+        try:
+            uris = plan_reference(request, least=workers.least_shards)
+            workers.fit(uris)
+            return finish_reference(request, uris)
+        except BaseException:
+            _close_failed(request["run_id"])
+            raise
 
 
 def pinned_reference(ref: ModelRef) -> str | None:

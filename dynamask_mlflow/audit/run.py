@@ -26,9 +26,10 @@ from dynamask_mlflow.audit.reference import (
     previous_reference,
     reference_record,
 )
-from dynamask_mlflow.audit.shards import default_store, fit_shard, plan_shards
+from dynamask_mlflow.audit.shards import default_store, plan_shards
 from dynamask_mlflow.audit.verdict import Verdict
 from dynamask_mlflow.audit.windows import dataset_channels, dataset_digest, draw, find_rows, parse_window
+from dynamask_mlflow.audit.workers import Workers
 from dynamask_mlflow.tracking.profile import plain
 
 VERDICT_FILE = "dynamask/verdict.json"
@@ -93,17 +94,18 @@ def prepare_audit(
     }
 
 
-def plan_audit(request: dict[str, Any], shards: int | None = None) -> list[str]:
+def plan_audit(request: dict[str, Any], shards: int | None = None, least: int = 1) -> list[str]:
     """Shards of the window and of the canary; for a new version also those that tell data and model apart.
 
-    None at all if the reference cannot be compared with: then nothing is worth fitting.
+    None at all if the reference cannot be compared with: then nothing is worth fitting. `shards`: of a window; None:
+    as few as `shard_seconds` allows, but no fewer than `least`.
     """
     if request["blockers"]:
         return []
     config, ref = AuditConfig.from_mapping(request["config"]), ModelRef.from_dict(request["model"])
     store, old = str(request["store"]), ModelRef.from_dict(request["reference_model"])
     stays = {"stays": request["data"], "rows": request["rows"], "hashed": config.hash_ids}
-    uris = plan_shards(ref, stays, config, store, shards=shards, keep=config.report_instances)
+    uris = plan_shards(ref, stays, config, store, shards=shards, least=least, keep=config.report_instances)
     reference = load_reference(request["reference_run_id"])
     if reference.inputs is not None:
         kept = Path(store.removeprefix("file://")) / "references" / reference.run_id / "anchor_inputs.npz"
@@ -119,7 +121,7 @@ def plan_audit(request: dict[str, Any], shards: int | None = None) -> list[str]:
         if old != ref:
             uris += plan_shards(ref, anchors, config, store, shards=1, role="new_anchors")
     if old != ref:
-        uris += plan_shards(old, stays, config, store, shards=shards, role="old_window")
+        uris += plan_shards(old, stays, config, store, shards=shards, least=least, role="old_window")
     return uris
 
 
@@ -193,18 +195,25 @@ def _report(request: dict[str, Any], uris: Sequence[str]) -> dict[str, Any]:
 
 
 def run_audit(
-    model: str, data: str, window: str, *, progress: Callable[[dict[str, Any]], None] | None = None, **options: Any
+    model: str,
+    data: str,
+    window: str,
+    *,
+    progress: Callable[[dict[str, Any]], None] | None = None,
+    processes: int = 1,
+    **options: Any,
 ) -> Verdict:
-    """All steps in this process."""
-    request = prepare_audit(model, data, window, **options)
-    try:
-        uris = plan_audit(request)
-        for uri in uris:
-            done = fit_shard(uri)
-            if progress is not None:
-                progress(done)
-        record = report_audit(request, uris)
-    except BaseException:
-        _close_failed(request["run_id"])
-        raise
+    """All steps, with the fits in this process and in others beside it.
+
+    More than one process needs a main module that can be imported, as for any `multiprocessing` with spawn.
+    """
+    with Workers(processes) as workers:
+        request = prepare_audit(model, data, window, **options)
+        try:
+            uris = plan_audit(request, least=workers.least_shards)
+            workers.fit(uris, progress)
+            record = report_audit(request, uris)
+        except BaseException:
+            _close_failed(request["run_id"])
+            raise
     return Verdict.from_dict({k: v for k, v in record.items() if k != "run_id"})

@@ -26,7 +26,8 @@ from dynamask_mlflow.audit.models import ModelRef
 from dynamask_mlflow.tracking.sequences import Sequences
 from dynamask_mlflow.tracking.spool import write_whole
 
-SECONDS_PER_STAY = 0.2  # until a shard of the same model has told better
+SECONDS_PER_STAY = 0.05  # until a shard of the same model has told better
+_SMALL = 25  # stays below which a shard is not cut for the sake of more processes
 _ANSWERS = ("model", "ids", "content", "code", "salt", "keep")
 
 
@@ -43,6 +44,7 @@ def plan_shards(
     store: str,
     *,
     shards: int | None = None,
+    least: int = 1,
     keep: int = 0,
     salt: str = "",
     role: str = "window",
@@ -51,15 +53,15 @@ def plan_shards(
 
     Args:
         source: `{"stays": folder, "rows": [...], "hashed": bool}` of a built dataset, or `{"sequences": file}`.
-        shards: how many; None: as few as the estimated duration allows.
+        shards: how many; None: as few as the estimated duration allows, and the next time as many as the first time.
+        least: but no fewer, if there are stays enough.
         keep: how many masks to keep, over all shards.
         salt: enters the name; another salt makes a fit of its own, which the canary needs.
         role: what the shard is for; `gather_role` finds it again.
     """
     root = Path(store.removeprefix("file://"))
     rows = list(source.get("rows") or range(len(read_source(source)[0])))
-    each = _speed(root, model, config)
-    count = shards or max(1, round(len(rows) * each / config.shard_seconds))
+    count = shards or _partition(root, model, config, {**source, "rows": rows}, role, salt, least)
     uris = []
     for part in np.array_split(np.asarray(rows, dtype=np.intp), min(count, len(rows))):
         piece = {**source, "rows": [int(row) for row in part]}
@@ -85,9 +87,12 @@ def plan_shards(
     return uris
 
 
-def fit_shard(uri: str) -> dict[str, Any]:
+def fit_shard(uri: str, loaded: dict[str, Any] | None = None) -> dict[str, Any]:
     """Fit one shard, unless its result is there. Returns `{"uri", "result", "instances", "failures", "seconds",
     "skipped"}`.
+
+    Args:
+        loaded: models that the caller keeps from one shard to the next; new ones are added.
     """
     spec = _read_spec(uri)
     result = Path(spec["result"])
@@ -99,7 +104,10 @@ def fit_shard(uri: str) -> dict[str, Any]:
 
     config = AuditConfig.from_mapping(spec["config"])
     ref = ModelRef.from_dict(spec["model"])
-    network, task, settings = load_network(ref, config.task)
+    known = {} if loaded is None else loaded
+    if ref.uri not in known:
+        known[ref.uri] = load_network(ref, config.task)
+    network, task, settings = known[ref.uri]
     sequences, patients = read_source(spec["source"])
     if _content(sequences, patients) != spec["content"]:
         raise AuditError(f"Expected the stays as they were planned, but {spec['source']} changed since.")
@@ -188,6 +196,24 @@ def _account(uri: str, spec: dict[str, Any], measured: Measured, *, skipped: boo
         "seconds": round(float(measured.record.get("seconds", 0.0)), 3),
         "skipped": skipped,
     }
+
+
+def _partition(
+    root: Path, model: ModelRef, config: AuditConfig, source: dict[str, Any], role: str, salt: str, least: int
+) -> int:
+    """How many shards. Kept from the first time on: the speed is better known the second time, but other shards would
+    have other names, and all would be fitted again.
+    """
+    what = [model.to_dict(), config.explainer_digest, config.shard_seconds, source, role, salt, code_version()]
+    path, count = root / "partitions" / f"{digest(what)}.json", len(source["rows"])
+    try:
+        return int(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        pass
+    by_time = round(count * _speed(root, model, config) / config.shard_seconds)
+    chosen = max(1, by_time, min(least, count // _SMALL))
+    write_whole(path, json.dumps(chosen))
+    return chosen
 
 
 def _speed_file(root: Path, model: ModelRef, config: AuditConfig) -> Path:

@@ -8,12 +8,12 @@ from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.decide import decide
 from dynamask_mlflow.audit.errors import AuditError
 from dynamask_mlflow.audit.evidence import compare
-from dynamask_mlflow.audit.measured import Measured
 from dynamask_mlflow.audit.models import resolve_model
-from dynamask_mlflow.audit.shards import default_store, fit_shard, gather, plan_shards
+from dynamask_mlflow.audit.shards import default_store, gather, plan_shards
 from dynamask_mlflow.audit.statistics import compare_versions, split_causes
 from dynamask_mlflow.audit.verdict import Verdict
 from dynamask_mlflow.audit.windows import draw, find_rows, parse_window
+from dynamask_mlflow.audit.workers import Workers
 
 
 def compare_audits(
@@ -27,6 +27,7 @@ def compare_audits(
     split_before: str | None = None,
     config: AuditConfig | None = None,
     store: str | None = None,
+    processes: int = 1,
 ) -> Verdict:
     """Fit {against, model} x {before, window} and split the change into data, model and interaction.
 
@@ -38,15 +39,17 @@ def compare_audits(
         "before": (parse_window(before), split_before, config.reference_instances),
         "now": (parse_window(window), split, config.instances),
     }
-    cells: dict[tuple[str, str], Measured] = {}
-    for name, (span, only, count) in spans.items():
-        rows = draw(find_rows(data, span, only), count, config.seed, span.label)
-        source: dict[str, Any] = {"stays": data, "rows": [int(r) for r in rows], "hashed": config.hash_ids}
-        for version, ref in (("old", old), ("new", new)):
-            uris = plan_shards(ref, source, config, store or default_store())
-            for uri in uris:
-                fit_shard(uri)
-            cells[version, name] = gather(uris)
+    plans: dict[tuple[str, str], list[str]] = {}
+    with Workers(processes) as workers:
+        for name, (span, only, count) in spans.items():
+            rows = draw(find_rows(data, span, only), count, config.seed, span.label)
+            source: dict[str, Any] = {"stays": data, "rows": [int(r) for r in rows], "hashed": config.hash_ids}
+            for version, ref in (("old", old), ("new", new)):
+                plans[version, name] = plan_shards(
+                    ref, source, config, store or default_store(), least=workers.least_shards
+                )
+        workers.fit([uri for uris in plans.values() for uri in uris])
+    cells = {key: gather(uris) for key, uris in plans.items()}
     for (version, name), part in cells.items():
         if not part.usable.any():
             why = next(iter(part.failures.values()), "no reason is known")

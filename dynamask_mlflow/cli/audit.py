@@ -24,7 +24,8 @@ _SHARED = [
     click.option("--tracking-uri", default=None, help="MLflow's; by default what MLflow is set to."),
     click.option("--config", "config_file", type=click.Path(path_type=Path), help="Settings as JSON or YAML."),
     click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="One setting, for instance alpha=0.05."),
-    click.option("--threads", type=click.IntRange(min=1), default=None, help="Threads of torch."),
+    click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Of torch, a process."),
+    click.option("--processes", type=click.IntRange(min=1), help="That fit. [default: the cores, if it pays, up to 4]"),
     click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text."),
 ]
 
@@ -65,7 +66,9 @@ def run(
     """
     with _reported(as_json):
         from dynamask_mlflow.audit import run_audit
+        from dynamask_mlflow.audit.workers import default_processes
 
+        processes = options.pop("processes")
         config = _open(**options)
         verdict = run_audit(
             model,
@@ -77,6 +80,7 @@ def run(
             experiment=experiment,
             reference_run_id=reference_run,
             progress=None if as_json else _tell,
+            processes=processes or default_processes(config.instances, config),
         )
         _show(verdict, as_json)
     sys.exit(verdict.exit_code)
@@ -105,9 +109,20 @@ def reference(
     """
     with _reported(as_json):
         from dynamask_mlflow.audit import build_reference
+        from dynamask_mlflow.audit.workers import default_processes
 
+        processes = options.pop("processes")
         config = _open(**options)
-        done = build_reference(model, data, window, split=split, config=config, store=store, experiment=experiment)
+        done = build_reference(
+            model,
+            data,
+            window,
+            split=split,
+            config=config,
+            store=store,
+            experiment=experiment,
+            processes=processes or default_processes(config.reference_instances, config),
+        )
     if as_json:
         click.echo(json.dumps(done))
         return
@@ -159,9 +174,11 @@ def compare(model: str, against: str, window: str, before: str, as_json: bool, *
     """Two versions x two windows: did the data or the model change where attention goes?"""
     with _reported(as_json):
         from dynamask_mlflow.audit import compare_audits
+        from dynamask_mlflow.audit.workers import default_processes
 
-        more = {name: options.pop(name) for name in ("data", "store", "split", "split_before")}
+        more = {name: options.pop(name) for name in ("data", "store", "split", "split_before", "processes")}
         config = _open(**options)
+        more["processes"] = more["processes"] or default_processes(config.instances, config)
         verdict = compare_audits(model, against, window=window, before=before, config=config, **more)
         _show(verdict, as_json)
         if not as_json:
@@ -170,16 +187,13 @@ def compare(model: str, against: str, window: str, before: str, as_json: bool, *
     sys.exit(verdict.exit_code)
 
 
-def _open(
-    tracking_uri: str | None, config_file: Path | None, settings: tuple[str, ...], threads: int | None
-) -> AuditConfig:
+def _open(tracking_uri: str | None, config_file: Path | None, settings: tuple[str, ...], threads: int) -> AuditConfig:
+    import torch
+
     from dynamask_mlflow.audit import AuditConfig
 
     _track(tracking_uri)
-    if threads is not None:
-        import torch
-
-        torch.set_num_threads(threads)
+    torch.set_num_threads(threads)
     options: dict[str, Any] = {}
     if config_file is not None:
         import yaml

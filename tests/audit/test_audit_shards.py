@@ -131,3 +131,40 @@ def test_stays_of_a_window_are_drawn_by_seed(place):
     assert draw(rows, 30, 1, "2026-02").tolist() != few.tolist()
     with pytest.raises(NoDataError, match="split 'train'"):
         find_rows(place.data, parse_window("2026-02"), "train")
+
+
+def test_a_second_plan_has_the_shards_of_the_first_though_the_speed_is_known_by_then(place):
+    from dynamask_mlflow.audit import shards
+
+    config = place.config.with_options(shard_seconds=10.0)
+    shards._note_speed(Path(place.shards), resolve_model("models:/icu/1"), config, 0.5)
+    first = plan(place, rows=range(60), config=config)
+    assert len(first) == 3
+    shards._note_speed(Path(place.shards), resolve_model("models:/icu/1"), config, 0.001)
+    assert plan(place, rows=range(60), config=config) == first
+    assert len(plan(place, rows=range(61), config=config)) == 1
+
+
+@pytest.mark.slow
+def test_two_processes_fit_what_one_would(place):
+    from dynamask_mlflow.audit.workers import Workers
+
+    alone = plan(place, rows=range(200, 300), shards=4, salt="alone")
+    together = plan(place, rows=range(200, 300), shards=4, salt="together")
+    done = []
+    with Workers(1) as workers:
+        workers.fit(alone)
+    with Workers(2) as workers:
+        assert workers.least_shards > 1
+        workers.fit(together, done.append)
+    assert [entry["uri"] for entry in done] == together
+    np.testing.assert_array_equal(gather(alone).by_channel, gather(together).by_channel)
+
+
+def test_more_processes_need_more_to_do(place):
+    from dynamask_mlflow.audit.workers import Workers, default_processes
+
+    assert default_processes(50, place.config) == 1
+    assert default_processes(100_000, place.config) >= 1
+    with pytest.raises(ValueError, match="at least 1 process"):
+        Workers(0)
