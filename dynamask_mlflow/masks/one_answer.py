@@ -102,7 +102,8 @@ def _support(game: Game, gradients: Tensor, influence: Tensor, effort: Effort, s
     exists = game.batch.exists
     praised = [smooth_in_time(part, _WIDTH, exists).clamp(min=0) for part in (gradients, stretches)]
     both = (praised[0] * praised[1]).sqrt() + _AGREEMENT * (gradients + stretches)
-    return smooth_in_time(both, _WIDTH, exists)
+    # Smoothing and stretches spill over onto neighbours; cells that the model does not read at all get nothing.
+    return torch.where(influence > 0, smooth_in_time(both, _WIDTH, exists), torch.zeros_like(both))
 
 
 def _delete(

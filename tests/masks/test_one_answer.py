@@ -133,3 +133,11 @@ def test_an_answer_that_the_empty_input_gets_as_well_says_so() -> None:
     assert constant.diagnostics["constant_prediction"].all()
     assert not constant.diagnostics["default_answer"].any()
     assert (constant.masks == 0).all()
+
+
+def test_cells_that_the_model_does_not_read_come_last_even_beside_those_it_reads() -> None:
+    x = torch.randn(12, 10, 4, generator=torch.Generator().manual_seed(3))
+    masks = explain(lambda v: v[:, -3:, 1].sum(1), x, task="regression", progress=False)
+    read = np.zeros(masks.scores.shape, dtype=bool)
+    read[:, -3:, 1] = True
+    assert (np.where(read, masks.scores, 2).min((1, 2)) > np.where(read, -1, masks.scores).max((1, 2))).all()
