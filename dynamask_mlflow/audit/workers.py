@@ -56,7 +56,7 @@ class Workers:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._pool is not None:
-            self._pool.shutdown(wait=True, cancel_futures=True)
+            self._pool.shutdown(wait=error is not None, cancel_futures=True)
 
     def fit(self, uris: Sequence[str], progress: Progress | None = None) -> None:
         """Fit them all: the others from the end, this process from the beginning, until they meet."""
@@ -70,6 +70,8 @@ class Workers:
             done = future.result() if future and not future.cancel() else fit_shard(uri, loaded)
             if progress is not None:
                 progress(done)
+        if self._pool is not None:
+            self._pool.shutdown(wait=False)  # they go while this process writes its report
 
 
 def _begin(threads: int) -> None:
@@ -80,6 +82,15 @@ def _begin(threads: int) -> None:
     import dynamask_mlflow.audit.measure  # noqa: F401
 
     torch.set_num_threads(threads)
+    leave_quickly()
+
+
+def leave_quickly() -> None:
+    """At its end Python looks once more through all objects, which with these libraries takes two seconds."""
+    import atexit
+    import gc
+
+    atexit.register(gc.freeze)
 
 
 def _fit(uri: str, tracking_uri: str, registry_uri: str) -> dict[str, Any]:

@@ -191,7 +191,9 @@ def _open(tracking_uri: str | None, config_file: Path | None, settings: tuple[st
     import torch
 
     from dynamask_mlflow.audit import AuditConfig
+    from dynamask_mlflow.audit.workers import leave_quickly
 
+    leave_quickly()
     _track(tracking_uri)
     torch.set_num_threads(threads)
     options: dict[str, Any] = {}
