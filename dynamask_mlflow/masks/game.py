@@ -180,6 +180,13 @@ class Game:
         (gradient,) = torch.autograd.grad(gain.sum(), moved)
         return gradient * slope
 
+    def credit(self, level: float, index: int, step: int) -> Tensor:
+        """As `worth`, of how far the chosen classes stand at all output times together, (B, T, d)."""
+        moved, slope = self.perturb(torch.full_like(self.batch.x, level), index, step)
+        moved = moved.detach().requires_grad_()
+        (gradient,) = torch.autograd.grad(self._standing(self.black_box(moved)).sum(), moved)
+        return gradient * slope
+
     def standing(self, mask: Tensor, index: int, step: int) -> Tensor:
         """(B,): how far the answer stands under a mask that keeps."""
         with torch.no_grad():

@@ -27,10 +27,10 @@ from dynamask_mlflow.masks.fitted import Fitted, Tick
 from dynamask_mlflow.masks.game import Game
 from dynamask_mlflow.masks.objective import time_regulariser
 from dynamask_mlflow.masks.operators import Batch, Operator, parse_operators
-from dynamask_mlflow.masks.scores import entry_order, mask_at, smooth_in_time
+from dynamask_mlflow.masks.scores import Order, entry_order, mask_at, smooth_in_time
 from dynamask_mlflow.masks.start import path_gradients, starting_scores, without_influence
 
-OPERATORS = ("noise", "time_mean", "moving_average:3", "zero", "random_fade", "blur:1")
+OPERATORS = ("noise", "time_mean", "moving_average:3", "neutral", "random_fade", "blur:1")
 DELETION_OPERATORS = ("time_mean",)
 LEVELS = 3
 STEPS, FAST_STEPS = 120, 40
@@ -38,7 +38,7 @@ DELETION_STEPS, FAST_DELETION_STEPS = 50, 12
 
 # Operators that remove a cell for good compare scores; gentle ones have their say when the area is settled.
 _JUDGES = ("time_mean", "noise")
-_JURY = ("noise", "time_mean", "moving_average:3", "zero", "random_fade")
+_JURY = ("noise", "time_mean", "moving_average:3", "neutral", "random_fade")
 _WIDTHS = (0.0, 1.0, 2.5, 6.0)
 _NEARBY = (0.6, 1.0, 1.6)
 _AROUND = (0.2, 0.45, 1.0, 1.6, 2.5)
@@ -56,6 +56,7 @@ class _Plan:
     time_weight: float
     widths: tuple[float, ...]
     wide: bool
+    credit_levels: int
 
     @classmethod
     def of(cls, config: ExplainConfig, game: Game) -> _Plan:
@@ -67,6 +68,7 @@ class _Plan:
             time_weight=config.time_weight or 0.0,
             widths=(0.0,) if config.deletion else _WIDTHS,
             wide=config.deletion,
+            credit_levels=0 if config.deletion or not game.discrepancy.classification else 3 if config.fast else 6,
         )
 
 
@@ -128,7 +130,25 @@ class _Fit:
         before, after = (mask_at(z, area, COLD, self.exists).flatten(1) for z in (midway, state.scores))
         stability = torch.minimum(before, after).sum(1) / after.sum(1).clamp(min=1e-12)
         finals = [self._settle(smooth_in_time(state.scores, width, self.exists)) for width in self.plan.widths]
+        if self.plan.credit_levels:
+            finals = self._with_credit(finals)
         return *self._least_cost(finals, area), stability
+
+    def _with_credit(self, finals: Sequence[Tensor]) -> list[Tensor]:
+        """Classes at every step: the fitted order and that of the credit for the chosen classes, in equal parts.
+
+        The fit asks for every logit, however sure the class; credit asks what the classes themselves rest on.
+        """
+        levels = self.plan.credit_levels
+        (blank,) = _among(self.game.operators, ("neutral",))[:1]
+        credit = sum(self.game.credit((level + 0.5) / levels, blank, level) for level in range(levels))
+        assert isinstance(credit, Tensor)
+        blended = []
+        for scores, width in zip(finals, self.plan.widths, strict=True):
+            both = (scores, smooth_in_time(credit.abs(), width, self.exists))
+            areas = [Order.of(part, self.exists).entry() for part in both]
+            blended.append(self._settle(-(areas[0].log() + areas[1].log())))
+        return blended
 
     def _drawn(self, area: Tensor, step: int, *, first: bool) -> Tensor:
         """Areas evenly spread (golden ratio) over all areas, or over the neighbourhood of the area that matters."""
