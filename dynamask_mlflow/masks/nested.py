@@ -42,7 +42,7 @@ _JURY = ("noise", "time_mean", "moving_average:3", "neutral", "random_fade")
 _WIDTHS = (0.0, 1.0, 2.5, 6.0)
 _NEARBY = (0.6, 1.0, 1.6)
 _AROUND = (0.2, 0.45, 1.0, 1.6, 2.5)
-_PRICE = 1.03
+_PRICE = 1.05
 _FINAL = (0.5, 0.71, 1.0, 1.41, 2.0)
 
 
