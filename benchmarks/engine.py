@@ -70,6 +70,7 @@ def bare_fit(task: Task, x: Tensor, bare: float) -> tuple[int, int, float]:
     """
     if task.model(x[:2]).shape[1:] != (2,):
         steps = nested.STEPS + nested.LEVELS * len(nested.OPERATORS)
+        steps += nested.CREDIT_LEVELS if task.task == "classification" else 0
         return steps, 0, steps * bare
     effort = one_answer.USUAL
     steps = effort.steps + effort.levels * len(one_answer.OPERATORS)

@@ -33,6 +33,7 @@ from dynamask_mlflow.masks.start import path_gradients, starting_scores, without
 OPERATORS = ("noise", "time_mean", "moving_average:3", "neutral", "random_fade", "blur:1")
 DELETION_OPERATORS = ("time_mean",)
 LEVELS = 3
+CREDIT_LEVELS, FAST_CREDIT_LEVELS = 6, 3
 STEPS, FAST_STEPS = 120, 40
 DELETION_STEPS, FAST_DELETION_STEPS = 50, 12
 
@@ -68,8 +69,14 @@ class _Plan:
             time_weight=config.time_weight or 0.0,
             widths=(0.0,) if config.deletion else _WIDTHS,
             wide=config.deletion,
-            credit_levels=0 if config.deletion or not game.discrepancy.classification else 3 if config.fast else 6,
+            credit_levels=_credit_levels(config, game),
         )
+
+
+def _credit_levels(config: ExplainConfig, game: Game) -> int:
+    if config.deletion or not game.discrepancy.classification:
+        return 0
+    return FAST_CREDIT_LEVELS if config.fast else CREDIT_LEVELS
 
 
 def fit_nested(black_box: BlackBox, batch: Batch, config: ExplainConfig, tick: Tick) -> Fitted:

@@ -35,7 +35,7 @@ _WIDTH = 1.5
 _AGREEMENT = 0.3
 _AGAINST = 0.1
 _DELETION_SHARE = 1 / 3
-_TRIALS = (0.02, 0.05, 0.1)
+_TRIALS = (0.03, 0.1)
 _SMALLEST, _LARGEST = 0.003, 0.7
 
 
@@ -49,10 +49,11 @@ class Effort:
     both_games: bool
     steps: int
     zooms: int
+    judges: int
 
 
-USUAL = Effort(levels=3, keep=4, finest=3.0, both_games=True, steps=20, zooms=3)
-FAST = Effort(levels=1, keep=2, finest=3.0, both_games=False, steps=10, zooms=2)
+USUAL = Effort(levels=3, keep=3, finest=3.0, both_games=True, steps=20, zooms=3, judges=3)
+FAST = Effort(levels=1, keep=2, finest=3.0, both_games=False, steps=10, zooms=2, judges=2)
 
 
 def fit_one_answer(game: Game, config: ExplainConfig, tick: Tick) -> Fitted:
@@ -66,7 +67,7 @@ def fit_one_answer(game: Game, config: ExplainConfig, tick: Tick) -> Fitted:
     starts = [starting_scores(worth), starting_scores(support)]
     deletion, stability = _delete(game, config, effort.steps, starts, number, tick)
     order = Order.of(_agreed(support, deletion, exists), exists)
-    judges = range(len(game.operators))
+    judges = range(len(game.operators))[: effort.judges]
 
     def automatic(areas: Tensor, distances: Tensor) -> Tensor:
         def curve(near: Tensor) -> Tensor:

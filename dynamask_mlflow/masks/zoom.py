@@ -14,7 +14,7 @@ from torch import Tensor
 
 from dynamask_mlflow.masks.game import Game
 
-MOST_CHANNELS = 12
+MOST_CHANNELS = 10
 _STEP = 7001
 
 
