@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import torch
 
 Rows = NDArray[np.intp]
+PIECE = 1000  # stays whose masks are held at a time: memory does not grow with the shard
 
 
 def measure(
@@ -41,6 +42,21 @@ def measure(
         patients: (N,) whose stays they are.
         keep: how many masks to keep.
     """
+    parts = []
+    for rows in np.array_split(np.arange(len(sequences)), max(1, -(-len(sequences) // PIECE))):
+        piece = sequences if len(rows) == len(sequences) else sequences.take(rows)
+        parts.append(_measure(network, piece, patients[rows], task, config, max(0, keep - int(rows[0]))))
+    return Measured.concatenate(parts, keep)
+
+
+def _measure(
+    network: torch.nn.Module,
+    sequences: Sequences,
+    patients: NDArray[np.str_],
+    task: str,
+    config: AuditConfig,
+    keep: int,
+) -> Measured:
     from dynamask_mlflow.masks.black_box import predict
     from dynamask_mlflow.masks.explain import explain
 

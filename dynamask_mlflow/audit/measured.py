@@ -74,8 +74,8 @@ class Measured:
         """
         if not parts:
             raise ValueError("Expected at least one part to join, but got none.")
-        first = parts[0]
-        for part in parts[1:]:
+        first = next((part for part in parts if len(part)), parts[0])
+        for part in parts:
             if part.channel_names != first.channel_names or part.times != first.times:
                 raise ValueError("Expected parts with the same channels and times, but they differ.")
         shown = [str(name) for part in parts for name in part.record.get("shown", ())][:keep]
@@ -86,7 +86,7 @@ class Measured:
             },
             numbers={
                 name: np.concatenate([part.numbers[name] for part in parts if len(part)] or [np.zeros(0)])
-                for name in next((part for part in parts if len(part)), first).numbers
+                for name in first.numbers
             },
             attention=np.sum([part.attention for part in parts], axis=0),
             masks=np.concatenate([part.masks for part in parts])[:keep],

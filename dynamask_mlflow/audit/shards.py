@@ -27,7 +27,7 @@ from dynamask_mlflow.tracking.sequences import Sequences
 from dynamask_mlflow.tracking.spool import write_whole
 
 SECONDS_PER_STAY = 0.05  # until a shard of the same model has told better
-_SMALL = 25  # stays below which a shard is not cut for the sake of more processes
+_SMALL, _LARGE = 25, 2000  # stays of a shard: not cut further for more processes; never more, whatever the time
 _ANSWERS = ("model", "ids", "content", "code", "salt", "keep")
 
 
@@ -211,7 +211,7 @@ def _partition(
     except (OSError, ValueError):
         pass
     by_time = round(count * _speed(root, model, config) / config.shard_seconds)
-    chosen = max(1, by_time, min(least, count // _SMALL))
+    chosen = max(1, by_time, -(-count // _LARGE), min(least, count // _SMALL))
     write_whole(path, json.dumps(chosen))
     return chosen
 

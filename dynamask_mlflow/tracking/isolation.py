@@ -33,18 +33,18 @@ def isolate(job: Callable[[Rows], Result], rows: Rows) -> Isolated[Result]:
     parts: list[tuple[Rows, Result]] = []
     failures: dict[int, Exception] = {}
 
-    def run(some: Rows) -> None:
+    # A stack, not a function that calls itself: that would be a cycle, and hold all results until they are collected.
+    waiting = [rows]
+    while waiting:
+        some = waiting.pop()
         try:
             parts.append((some, job(some)))
         except Exception as error:
             if len(some) == 1:
                 failures[int(some[0])] = error
-                return
+                continue
             half = len(some) // 2
-            run(some[:half])
-            run(some[half:])
-
-    run(rows)
+            waiting += [some[half:], some[:half]]
     if not parts:
         first = next(iter(failures.values()))
         if len({str(error) for error in failures.values()}) > 1:

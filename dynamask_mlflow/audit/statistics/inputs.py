@@ -10,7 +10,7 @@ from dynamask_mlflow.audit.statistics.marginals import Bools, Floats, Labels
 from dynamask_mlflow.audit.statistics.multiplicity import benjamini_hochberg
 from dynamask_mlflow.audit.statistics.permutation import upper_tail
 
-_CHUNK = 1 << 22
+_CHUNK = 1 << 20
 _FIRST = 200
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dynamask_mlflow.audit.statistics.marginals import Bools, Floats, Labels
 
-_CHUNK = 1 << 22  # labels that are numbers at a time: memory does not grow with stays x permutations
+_CHUNK = 1 << 20  # labels that are numbers at a time: memory does not grow with stays x permutations
 _MOST = 2000  # stays of each window between which distances are taken
 FEW = 1999
 SETTLED = 0.05  # a p-value above this in a few permutations needs no more of them
@@ -58,12 +58,16 @@ def permuted_labels(current: Bools, patients: NDArray[Any], count: int, seed: in
     before = np.bincount(code, weights=~current, minlength=len(names)) > 0
     both = now & before
     alone = np.flatnonzero(~both)
-    by_patient = np.zeros((count, len(names)), dtype=bool)
-    by_patient[:, alone] = rng.permuted(np.tile(now[alone], (count, 1)), axis=1)
-    by_patient[:, both] = rng.random((count, int(both.sum()))) < 0.5
-    drawn = by_patient[:, code]
-    drawn[:, both[code]] ^= current[both[code]]
-    return np.concatenate([current[None], drawn]).view(np.uint8)
+    labels = np.empty((count + 1, len(current)), dtype=np.uint8)
+    labels[0] = current
+    for rows in in_chunks(labels[1:]):
+        drawn = labels[1:][rows]
+        by_patient = np.zeros((len(drawn), len(names)), dtype=bool)
+        by_patient[:, alone] = rng.permuted(np.tile(now[alone], (len(drawn), 1)), axis=1)
+        by_patient[:, both] = rng.random((len(drawn), int(both.sum()))) < 0.5
+        drawn[:] = by_patient[:, code]
+        drawn[:, both[code]] ^= current[both[code]]
+    return labels
 
 
 def mean_differences(values: Floats, labels: Labels) -> Floats:
@@ -79,10 +83,10 @@ def mean_differences(values: Floats, labels: Labels) -> Floats:
     return result
 
 
-def in_chunks(labels: Labels) -> Iterator[slice]:
-    """Slices of rows that together hold at most so many labels."""
-    rows = max(1, _CHUNK // max(labels.shape[1], 1))
-    for start in range(0, len(labels), rows):
+def in_chunks(table: NDArray[Any]) -> Iterator[slice]:
+    """Slices of rows of a table, which together hold at most so many values."""
+    rows = max(1, _CHUNK // max(table.shape[1], 1))
+    for start in range(0, len(table), rows):
         yield slice(start, start + rows)
 
 
@@ -95,10 +99,7 @@ def energy_distances(points: Floats, labels: Labels) -> Floats:
     chosen = np.sort(np.concatenate([rng.permutation(np.flatnonzero(labels[0] == k))[:_MOST] for k in (0, 1)]))
     if len(chosen) < len(points):
         points, labels = points[chosen], labels[:, chosen]
-    square = np.square(points).sum(axis=1)
-    gap = np.maximum(square[:, None] + square[None] - 2 * points @ points.T, 0.0)
-    np.fill_diagonal(gap, 0.0)
-    distance = np.sqrt(gap, dtype=np.float64).astype(np.float32)
+    distance = _distances(points)
     whole, size = float(distance.sum(dtype=np.float64)), labels.shape[1]
     result: Floats = np.empty(len(labels))
     for rows in in_chunks(labels):
@@ -114,6 +115,17 @@ def energy_distances(points: Floats, labels: Labels) -> Floats:
             each = 2 * out / (now * before) - inside / now**2 - rest / before**2
         result[rows] = np.where((now > 0) & (before > 0), each, 0.0)
     return result
+
+
+def _distances(points: Floats) -> NDArray[np.float32]:
+    """(n, n) Euclidean distances, in pieces: whole, their squares would need several times the memory."""
+    square = np.square(points).sum(axis=1)
+    distance = np.empty((len(points), len(points)), dtype=np.float32)
+    for rows in in_chunks(distance):
+        gap = square[rows, None] + square[None] - 2 * points[rows] @ points.T
+        distance[rows] = np.sqrt(np.maximum(gap, 0.0))
+    np.fill_diagonal(distance, 0.0)
+    return distance
 
 
 def upper_tail(statistics: Floats) -> Floats:

@@ -43,9 +43,9 @@ def quality_test(numbers: Mapping[str, Floats], labels: Labels, patients: NDArra
         if not known.any() or current.all() or not current.any():
             continue
         values = column[known][:, None]
-        some = labels[:, known]
+        some = labels if known.all() else labels[:, known]
         usable = (some.sum(axis=1) > 0) & (some.sum(axis=1) < some.shape[1])
-        gaps = mean_differences(values, some[usable])[:, 0]
+        gaps = mean_differences(values, some if usable.all() else some[usable])[:, 0]
         before, now = float(values[~current].mean()), float(values[current].mean())
         error = float(standard_error(values, current, patients[known])[0])
         spread = float(values[~current].std())
