@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -66,6 +66,7 @@ def _network(case: Case, name: str) -> nn.Module:
     return case.version(int(number)) if kind == "retrain" else case.version(0, int(number))
 
 
+@lru_cache
 def _anchors(case: Case, name: str | None = None) -> Measured:
     """The same stays under the model, or under one of the versions."""
     stays = case.pool.select(np.arange(40 if case.quick else 120))
