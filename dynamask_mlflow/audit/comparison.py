@@ -52,6 +52,7 @@ def compare_shards(
     more: dict[str, Any] = {
         "canary": _canary(stored, gather_role(uris, "canary", config.anchors), config),
         "changed_anchors": _changed_anchors(stored, request, config),
+        "noise": stored.noise,
     }
     old_window = gather_role(uris, "old_window")
     if old_window is None:

@@ -51,6 +51,7 @@ class Evidence:
         failures: stays that could not be explained, of `sampled`; first_failure: why the first could not.
         blockers: kind -> a sentence that forbids a comparison at all (settings, channels).
         changed_anchors: stored anchors whose inputs in the data are no longer the same.
+        noise: share that another seed of the explainer moves, between "channels" and "hours": the noise floor.
         trend: the test of this window together with those of the audits before it; trend_windows: how many in all.
     """
 
@@ -71,6 +72,7 @@ class Evidence:
     changed_anchors: int = 0
     versions: VersionShift | None = None
     causes: CauseSplit | None = None
+    noise: Mapping[str, float] = field(default_factory=dict)
     trend: DriftTest | None = None
     trend_windows: int = 0
 

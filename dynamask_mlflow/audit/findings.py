@@ -21,13 +21,13 @@ def findings(evidence: Evidence, config: AuditConfig) -> list[Violation]:
 
 
 def _attention(test: DriftTest, evidence: Evidence, config: AuditConfig) -> list[Violation]:
-    """Beyond chance, and by more than `effect` for all that is known."""
+    """Beyond chance, and by more than `effect`, or than another seed would move, for all that is known."""
     if test.p_value > config.levels["attention"]:
         return []
     return [
-        _moved("attention", subject, text, effect, config.effect, test)
+        _moved("attention", subject, text, effect, least, test)
         for subject, effect, text in _axes(test, evidence, config)
-        if effect.lower >= config.effect
+        if effect.lower >= (least := max(config.effect, evidence.noise.get(subject, 0.0)))
     ]
 
 

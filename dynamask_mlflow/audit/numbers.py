@@ -28,6 +28,7 @@ def metrics_of(evidence: Evidence, config: AuditConfig) -> dict[str, float]:
                 f"moved_{name}_lower": effect.lower,
                 f"moved_{name}_upper": effect.upper,
             }
+    found |= {f"noise_{name}": value for name, value in evidence.noise.items()}
     trend = evidence.trend
     if trend is not None:
         found |= {"trend_p_value": trend.p_value, "trend_windows": evidence.trend_windows}

@@ -24,6 +24,8 @@ _TESTS = {
     "moved_channels_upper": "its 95 % upper bound",
     "moved_hours": "share moved in time",
     "moved_hours_upper": "its 95 % upper bound ",
+    "noise_channels": "noise floor: share that another seed moves between channels",
+    "noise_hours": "noise floor: share that another seed moves in time",
     "ndcg": "nDCG of the channels' order",
     "inputs_moved": "channels whose inputs moved",
     "trend_p_value": "p-value of the last audits together",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ class Reference:
         measured: the stays. anchors: the stays of the canary with their masks, or None. inputs: the file of their
             inputs.
         explainer_digest: of the settings with which it was fitted.
+        noise: share that another seed moves between "channels" and "hours", where it was measured.
         rounding: how far an anchor's shares move when the last bit of its inputs does; None if it was not measured.
     """
 
@@ -47,6 +48,7 @@ class Reference:
     inputs: str | None
     explainer_digest: str
     rounding: float | None = None
+    noise: Mapping[str, float] = field(default_factory=dict)
 
 
 def prepare_reference(
@@ -223,6 +225,11 @@ def load_reference(run_id: str) -> Reference:
         inputs=inputs,
         explainer_digest=record["explainer_digest"],
         rounding=record.get("rounding"),
+        noise={
+            axis: floor[f"{name}_moved"]
+            for axis, name in (("channels", "by_channel"), ("hours", "by_time"))
+            if f"{name}_moved" in (floor := record.get("noise_floor") or {})
+        },
     )
 
 

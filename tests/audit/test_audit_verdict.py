@@ -70,6 +70,14 @@ def test_a_move_between_channels_is_told_from_where_to_where():
     assert verdict.metrics["ndcg"] > 0.9  # the order of two channels is not much to nDCG
 
 
+def test_a_move_within_the_noise_of_the_explainer_is_no_drift():
+    moved = stays(150, 2, mean=(3, 4, 2, 1))
+    assert judge(moved, noise={"channels": 0.01, "hours": 0.01}).state == "drift"
+    quiet = judge(moved, noise={"channels": 0.2, "hours": 0.2})
+    assert quiet.state == "inconclusive"
+    assert quiet.metrics["noise_channels"] == 0.2
+
+
 def test_a_move_in_time_is_told_by_hours():
     verdict = judge(stays(150, 2, late=34.0))
     assert verdict.state == "drift"
