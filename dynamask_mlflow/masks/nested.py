@@ -44,7 +44,7 @@ _WIDTHS = (0.0, 1.0, 2.5, 6.0)
 _NEARBY = (0.6, 1.0, 1.6)
 _AROUND = (0.2, 0.45, 1.0, 1.6, 2.5)
 _PRICE = 1.05
-_FINAL = (0.5, 0.71, 1.0, 1.41, 2.0)
+_FINAL = (0.6, 1.0, 1.6)
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class _Fit:
             starts[len(starts) // 2],
             worth.new_tensor(log_grid(low, 0.7, 8)).expand(len(worth), -1),
         )
-        scores, area = self._least_cost(starts, area)
+        scores, area = self._least_cost(starts, area, (1.0,))
         half = self.plan.steps // 2
         state = Adam(scores, self.plan.learning_rate, self.plan.steps)
         midway = scores
@@ -139,7 +139,7 @@ class _Fit:
         finals = [self._settle(smooth_in_time(state.scores, width, self.exists)) for width in self.plan.widths]
         if self.plan.credit_levels:
             finals = self._with_credit(finals)
-        return *self._least_cost(finals, area), stability
+        return *self._least_cost(finals, area, _NEARBY), stability
 
     def _with_credit(self, finals: Sequence[Tensor]) -> list[Tensor]:
         """Classes at every step: the fitted order and that of the credit for the chosen classes, in equal parts.
@@ -187,11 +187,13 @@ class _Fit:
     def distances(self, scores: Tensor, areas: Tensor, judges: Sequence[int] | None = None) -> Tensor:
         return distances_of(self.game, partial(self.mask_of, scores), judges or self.judges, areas)
 
-    def _least_cost(self, candidates: Sequence[Tensor], area: Tensor) -> tuple[Tensor, Tensor]:
+    def _least_cost(
+        self, candidates: Sequence[Tensor], area: Tensor, near: tuple[float, ...]
+    ) -> tuple[Tensor, Tensor]:
         """Of several scores the one of least r(a) + a + runs / n near an area, for each instance, and its area."""
         if len(candidates) == 1:
             return candidates[0], area
-        nearby = (area[:, None] * area.new_tensor(_NEARBY)).clamp(max=0.95)
+        nearby = (area[:, None] * area.new_tensor(near)).clamp(max=0.95)
         costs, areas = [], []
         for scores in candidates:
             found, cost = thrifty_area(nearby, self.distances(scores, nearby))

@@ -23,7 +23,7 @@ def mask_at(scores: Tensor, area: Tensor, temperature: float, exists: Tensor | N
         temperature: the smaller, the more binary the mask.
         exists: (B, T, d); other cells get 0.
     """
-    z = scores.flatten(1)
+    z = scores.flatten(1) / temperature
     target = area[:, None]
     weight = None
     number = z.new_full((len(z), 1), float(z.shape[1]))
@@ -33,21 +33,20 @@ def mask_at(scores: Tensor, area: Tensor, temperature: float, exists: Tensor | N
         number = weight.sum(1, keepdim=True).clamp(min=1)
         mean = (z * weight).sum(1, keepdim=True) / number
         z = torch.where(exists.flatten(1), z, mean)
-    reach = 16 * temperature
-    low, high = z.amin(1, keepdim=True) - reach, z.amax(1, keepdim=True) + reach
+    low, high = z.amin(1, keepdim=True) - 16, z.amax(1, keepdim=True) + 16
     # Exact for equal scores, and close wherever the temperature is high.
-    threshold = mean - temperature * torch.logit(target, eps=1e-6)
+    threshold = mean - torch.logit(target, eps=1e-6)
     threshold = torch.minimum(torch.maximum(threshold, low), high)
     for _ in range(_SOLVER_STEPS):
-        mask = torch.sigmoid((z - threshold) / temperature)
+        mask = torch.sigmoid(z - threshold)
         if weight is not None:
             mask = mask * weight
         excess = mask.sum(1, keepdim=True) / number - target
         low, high = torch.where(excess > 0, threshold, low), torch.where(excess > 0, high, threshold)
-        slope = (mask - mask.square()).sum(1, keepdim=True) / number / temperature
+        slope = torch.addcmul(mask, mask, mask, value=-1).sum(1, keepdim=True) / number
         newton = threshold + excess / slope.clamp(min=1e-9)
         threshold = torch.where((newton > low) & (newton < high), newton, (low + high) / 2)
-    mask = torch.sigmoid((z - threshold) / temperature)
+    mask = torch.sigmoid(z - threshold)
     if weight is not None:
         mask = mask * weight
     return mask.view_as(scores)
