@@ -1,6 +1,7 @@
 """DAGs of the tests' ward, made by the package's factories."""
 
 import os
+import signal
 import sys
 import time
 from datetime import timedelta
@@ -50,6 +51,13 @@ def lose_connection(context: Any) -> None:
         raise ConnectionError("The worker lost its network.")
 
 
+def lose_server(context: Any, result: Any) -> None:
+    """The tracking server dies when the last shard is fitted."""
+    (ROOT / f"fitted-{context['ti'].map_index}").touch()
+    if len(list(ROOT.glob("fitted-*"))) == 3 and once("server"):
+        os.killpg(int((ROOT / "server.pid").read_text()), signal.SIGKILL)
+
+
 def hold(context: Any) -> None:
     """Says where each shard runs; the first whose fit has come to its twentieth step stops there, to be killed."""
     import torch
@@ -87,6 +95,18 @@ fragile = build_audit_dag(
         **SHARED,
         "execution": Execution(
             shards=2, retry_delay=timedelta(seconds=1), retries=2, fit_options={"pre_execute": lose_connection}
+        ),
+    },
+)
+lost = build_audit_dag(
+    MODEL,
+    DATA,
+    dag_id="ward_lost",
+    experiment="lost",
+    **{
+        **SHARED,
+        "execution": Execution(
+            shards=2, retry_delay=timedelta(seconds=1), retries=1, fit_options={"post_execute": lose_server}
         ),
     },
 )
