@@ -36,16 +36,14 @@ PLAN: tuple[Errand, ...] = (
     Errand("state", ("nested", "nested-25", "nested-20", "nested-15", "random", "ig", "ig_mean", "ig_smooth"), 3, 10),
     Errand("state", ("dl", "gs", "fo", "afo", "fp", "lime", "retain", "extrmask", "extrmask-sum"), 3, 10),
     Errand("mimic", ("nested", "nested-deletion", "random", "ig", "ig_mean", "ig_smooth", *_SIGNED), 3, 64),
-    Errand(
-        "mimic", ("dl", "gs", "lime", "fo", "fo_mean", "afo", "fp", "retain", "extrmask", "extrmask-deletion"), 3, 64
-    ),
+    Errand("mimic", ("dl", "gs", "lime", "fo", "fo_mean", "fp", "retain", "extrmask", "extrmask-deletion"), 3, 64),
     Errand("mimic", ("paper", "released"), 3, 64),
     Errand("motif", ("nested", "random", "ig", "ig_mean", "ig_smooth", *_SIGNED), 3, 20),
     Errand("motif", ("dl", "gs", "fo", "afo", "fp", "lime", "retain", "extrmask"), 3, 20),
     Errand("hospital", ("nested", "random", "ig", "ig_mean", "ig_smooth", "ig_signed", "gs", "dl", "fo", "fp"), 3, 40),
     Errand("perturbation", ("nested",), 3, 10),
     Errand("state", ("svs", "fit", "paper", "released"), 3, 10),
-    Errand("mimic", ("svs", "svs_signed", "fit"), 3, 32),
+    Errand("mimic", ("nested", "ig_mean_signed", "svs", "svs_signed", "fit", "afo"), 3, 16),
     Errand("motif", ("svs", "fit", "paper"), 2, 10),
     Errand("perturbation", ("paper",), 1, 4),
 )

@@ -129,12 +129,13 @@ def _verdict(section: Section, own: Entry, rivals: Sequence[Entry], columns: Map
         if metric in _NO_CONTEST or not own.summary(metric).count or not rivals:
             continue
         sign = -1 if metric.startswith(_LOWER) else 1
-        leads = [(_lead(own, entry, metric, sign), entry) for entry in rivals]
-        lead, best = max(leads, key=lambda pair: pair[0])
-        if lead <= _EQUAL:
+        pairs = [(section.peer(own, rival), rival) for rival in rivals]
+        leads = [_lead(peer, rival, metric, sign) for peer, rival in pairs]
+        peer, best = pairs[leads.index(max(leads))]
+        if max(leads) <= _EQUAL:
             first.append(heading)
         else:
-            behind.append(f"{heading} ({_comparison(own, best, metric)})")
+            behind.append(f"{heading} ({_comparison(peer, best, metric)})")
     text = f"`{own.method}` is first or tied among the methods run here in: {', '.join(first) or 'nothing'}. "
     text += f"**It loses in:** {'; '.join(behind)}." if behind else "It loses in no column."
     published = _published_better(section, own, columns)

@@ -51,11 +51,16 @@ class Entry:
 
 @dataclass(frozen=True)
 class Section:
-    """One experiment of one title: what the page shows as one table."""
+    """One experiment of one title: what the page shows as one table.
+
+    Attributes:
+        entries: one a method, the largest. smaller: the same methods on fewer instances, to be compared with dear ones.
+    """
 
     name: str
     title: str
     entries: tuple[Entry, ...]
+    smaller: tuple[Entry, ...] = ()
 
     def result(self) -> ExperimentResult:
         """All trials together, as if one run had made them."""
@@ -63,6 +68,10 @@ class Section:
 
     def entry(self, method: str) -> Entry | None:
         return next((entry for entry in self.entries if entry.method == method), None)
+
+    def peer(self, own: Entry, rival: Entry) -> Entry:
+        """The entry of our method on as many instances as the rival's, if there is one; else its own largest."""
+        return next((one for one in self.smaller if (one.method, one.instances) == (own.method, rival.instances)), own)
 
 
 def read_sections(
@@ -89,17 +98,15 @@ def read_sections(
             method, code = run.data.tags[METHOD_TAG], run.data.tags.get(CODE_TAG, "")
             if newest.setdefault((parents[parent].data.tags[TITLE_TAG], method), code) == code:
                 children.setdefault((parent, method), []).append(run)
-    best: dict[str, dict[str, Entry]] = {}
+    all_entries: dict[str, dict[str, list[Entry]]] = {}
     names: dict[str, str] = {}
     for (parent, method), found in children.items():
         run = parents[parent]
         title = run.data.tags[TITLE_TAG]
         names[title] = run.data.tags[NAME_TAG]
         entry = _entry(run, method, found)
-        rival = best.setdefault(title, {}).get(method)
-        if rival is None or entry.instances * len(entry.trials) > rival.instances * len(rival.trials):
-            best[title][method] = entry
-    sections = [Section(names[title], title, tuple(entries.values())) for title, entries in best.items()]
+        all_entries.setdefault(title, {}).setdefault(method, []).append(entry)
+    sections = [_section(names[title], title, entries) for title, entries in all_entries.items()]
     return tuple(sorted(sections, key=lambda section: (_place(section.name), section.title)))
 
 
@@ -108,6 +115,17 @@ _ORDER = ("rare-feature", "rare-time", "state", "perturbation", "mimic", "motif"
 
 def _place(name: str) -> int:
     return _ORDER.index(name) if name in _ORDER else len(_ORDER)
+
+
+def _section(name: str, title: str, entries: Mapping[str, Sequence[Entry]]) -> Section:
+    """Of equal entries the first, which is the latest, is shown."""
+    shown = {
+        method: max(found, key=lambda entry: entry.instances * len(entry.trials)) for method, found in entries.items()
+    }
+    smaller = (
+        entry for method, found in entries.items() for entry in found if entry.instances < shown[method].instances
+    )
+    return Section(name, title, tuple(shown.values()), tuple(smaller))
 
 
 def _all_runs(client: MlflowClient, home: str) -> list[Run]:

@@ -94,3 +94,15 @@ def test_the_command_writes_the_page_and_explains_an_empty_store(uri: str, tmp_p
     empty = CliRunner().invoke(experiment_command, ["results", "--tracking-uri", f"sqlite:///{tmp_path}/none.db"])
     assert empty.exit_code == 1
     assert "with logged runs, but there is none" in empty.output
+
+
+def test_a_dear_rival_is_compared_on_its_own_few_instances(tmp_path: Path) -> None:
+    address = f"sqlite:///{tmp_path}/mlflow.db"
+    MlflowClient(tracking_uri=address).create_experiment(MLFLOW_EXPERIMENT, artifact_location=tmp_path.as_uri())
+    log(address, ["nested", "ig"], [0], instances=3)
+    log(address, ["nested", "fo"], [0], instances=2)
+    (section,) = read_sections(MlflowClient(tracking_uri=address))
+    own, dear, other = (one for name in ("nested", "fo", "ig") if (one := section.entry(name)))
+    assert (own.instances, dear.instances) == (3, 2)
+    assert section.peer(own, dear).instances == 2
+    assert section.peer(own, other) is own
