@@ -33,12 +33,12 @@ Price = Callable[[Tensor], Tensor]
 
 
 def falling_price(area: Tensor) -> Tensor:
-    """.04 ln(1 + a / .003) up to a = .017, then 2 more for each further unit of area.
+    """.05 ln(1 + a / .003) up to a = .022, then 2 more for each further unit of area.
 
-    Of one answer background cells always buy a little. The first cells of a mask therefore pay thirteen times their
+    Of one answer background cells always buy a little. The first cells of a mask therefore pay seventeen times their
     share of the distance; the more cells there are, the less one more has to buy, down to twice its share.
     """
-    scale, first, least = 0.04, 0.003, 2.0
+    scale, first, least = 0.05, 0.003, 2.0
     turn = scale / least - first
     few = torch.log1p(area.clamp(max=turn) / first) * scale
     return few + least * (area - turn).clamp(min=0)

@@ -187,9 +187,7 @@ class _Fit:
     def distances(self, scores: Tensor, areas: Tensor, judges: Sequence[int] | None = None) -> Tensor:
         return distances_of(self.game, partial(self.mask_of, scores), judges or self.judges, areas)
 
-    def _least_cost(
-        self, candidates: Sequence[Tensor], area: Tensor, near: tuple[float, ...]
-    ) -> tuple[Tensor, Tensor]:
+    def _least_cost(self, candidates: Sequence[Tensor], area: Tensor, near: tuple[float, ...]) -> tuple[Tensor, Tensor]:
         """Of several scores the one of least r(a) + a + runs / n near an area, for each instance, and its area."""
         if len(candidates) == 1:
             return candidates[0], area

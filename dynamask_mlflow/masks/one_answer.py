@@ -35,6 +35,7 @@ _WIDTH = 1.5
 _AGREEMENT = 0.3
 _AGAINST = 0.1
 _DELETION_SHARE = 1 / 3
+_NEED = 1 / 3
 _TRIALS = (0.03, 0.1)
 _SMALLEST, _LARGEST = 0.003, 0.7
 
@@ -69,11 +70,19 @@ def fit_one_answer(game: Game, config: ExplainConfig, tick: Tick) -> Fitted:
     order = Order.of(_agreed(support, deletion, exists), exists)
     judges = range(len(game.operators))[: effort.judges]
 
-    def automatic(areas: Tensor, distances: Tensor) -> Tensor:
-        def curve(near: Tensor) -> Tensor:
-            return distances_of(game, order.mask, judges, torch.maximum(near, 1 / number[:, None]))
+    removed = replace(game, deletion=True)
 
-        return thrifty_area(areas, distances, falling_price, curve, effort.zooms)[0]
+    def automatic(areas: Tensor, distances: Tensor) -> Tensor:
+        """The cells must suffice, and they must be needed: the second counts half as much as the first."""
+
+        def with_removal(near: Tensor, kept: Tensor) -> Tensor:
+            return torch.lerp(kept, distances_of(removed, order.mask, (0,), near), _NEED)
+
+        def curve(near: Tensor) -> Tensor:
+            near = torch.maximum(near, 1 / number[:, None])
+            return with_removal(near, distances_of(game, order.mask, judges, near))
+
+        return thrifty_area(areas, with_removal(areas, distances), falling_price, curve, effort.zooms)[0]
 
     return conclude(
         game,
