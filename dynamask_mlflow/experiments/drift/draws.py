@@ -16,11 +16,13 @@ from numpy.typing import NDArray
 from dynamask_mlflow.audit.decide import decide
 from dynamask_mlflow.audit.evidence import compare
 from dynamask_mlflow.audit.measured import Measured
-from dynamask_mlflow.audit.statistics import drift_test, permuted_labels
+from dynamask_mlflow.audit.statistics import permuted_labels
+from dynamask_mlflow.audit.statistics.effect import moved_share
+from dynamask_mlflow.audit.statistics.permutation import mean_differences
 from dynamask_mlflow.audit.verdict import Verdict
 from dynamask_mlflow.experiments.drift.data import Case
 
-_SCREEN, _HOPELESS = 199, 0.1
+_SCREEN, _NEAR = 199, 0.75
 
 
 def draw(pool: Measured, count: int, rng: np.random.Generator) -> Measured:
@@ -58,13 +60,16 @@ def judge(
 def alarms(case: Case, before: Measured, windows: Sequence[Measured], seed: int) -> list[bool]:
     """Whether each audit of a series says DRIFT, the last ones looked at together as audits do.
 
-    Most audits are nowhere near: a few permutations tell, and only the others are judged in full.
+    Most audits are nowhere near: their lower bounds tell, and only the others are judged in full.
     """
-    found, last = [], case.config.trend_window
+    found, config = [], case.config
+    last = config.trend_window
     for month, now in enumerate(windows):
         earlier = list(windows[month - last + 1 : month]) if month >= last - 1 else []
-        sets = [[now], [*earlier, now]] if earlier else [[now]]
-        near = any(_screened(case, before, together, seed + month) <= _HOPELESS for together in sets)
+        sets = [([now], config.effect)]
+        if earlier:
+            sets.append(([*earlier, now], config.trend_effect))
+        near = any(_near(before, together, least, seed + month) for together, least in sets)
         if not near and not _worse(case, before, now):
             found.append(False)
             continue
@@ -72,13 +77,17 @@ def alarms(case: Case, before: Measured, windows: Sequence[Measured], seed: int)
     return found
 
 
-def _screened(case: Case, before: Measured, together: Sequence[Measured], seed: int) -> float:
+def _near(before: Measured, together: Sequence[Measured], least: float, seed: int) -> bool:
+    """Whether the lower bound of what moved, with few permutations, is anywhere near the least that alarms."""
     parts = [before, *together]
-    by_channel, by_time = (np.concatenate([part.shares[axis] for part in parts]) for axis in (0, 1))
-    current = np.arange(len(by_channel)) >= len(before)
-    patients = np.arange(len(by_channel))
-    labels = permuted_labels(current, patients, _SCREEN, seed)
-    return drift_test(by_channel, by_time, labels, patients, case.config.block).p_value
+    patients = np.arange(sum(map(len, parts)))
+    labels = permuted_labels(patients >= len(before), patients, _SCREEN, seed)
+    for axis in (0, 1):
+        values = np.concatenate([part.shares[axis] for part in parts])
+        effect = moved_share(values, labels, patients, mean_differences(values, labels))
+        if effect.lower >= _NEAR * least:
+            return True
+    return False
 
 
 def _worse(case: Case, before: Measured, now: Measured) -> bool:
