@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-DEFAULT_AREAS = (0.002, 0.01, 0.03, 0.1, 0.2, 0.4, 0.7)
+DEFAULT_AREAS = (0.0025, 0.006, 0.015, 0.04, 0.1, 0.25, 0.6)
 
 Curve = Callable[[Tensor], Tensor]
 """Takes areas (B, A), returns the distance at each (B, A)."""
@@ -33,12 +33,12 @@ Price = Callable[[Tensor], Tensor]
 
 
 def falling_price(area: Tensor) -> Tensor:
-    """.05 ln(1 + a / .003) up to a = .022, then 2 more for each further unit of area.
+    """.06 ln(1 + a / .003) up to a = .027, then 2 more for each further unit of area.
 
-    Of one answer background cells always buy a little. The first cells of a mask therefore pay seventeen times their
-    share of the distance; the more cells there are, the less one more has to buy, down to twice its share.
+    Of one answer background cells always buy a little. The first cells of a mask therefore pay 20 times their share of
+    the distance; the more cells there are, the less one more has to buy, down to twice its share.
     """
-    scale, first, least = 0.05, 0.003, 2.0
+    scale, first, least = 0.06, 0.003, 2.0
     turn = scale / least - first
     few = torch.log1p(area.clamp(max=turn) / first) * scale
     return few + least * (area - turn).clamp(min=0)

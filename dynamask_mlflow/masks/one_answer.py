@@ -53,8 +53,8 @@ class Effort:
     judges: int
 
 
-USUAL = Effort(levels=3, keep=3, finest=3.0, both_games=True, steps=20, zooms=3, judges=3)
-FAST = Effort(levels=1, keep=2, finest=3.0, both_games=False, steps=10, zooms=2, judges=2)
+USUAL = Effort(levels=3, keep=3, finest=3.0, both_games=True, steps=20, zooms=2, judges=3)
+FAST = Effort(levels=1, keep=2, finest=3.0, both_games=False, steps=10, zooms=1, judges=2)
 
 
 def fit_one_answer(game: Game, config: ExplainConfig, tick: Tick) -> Fitted:
