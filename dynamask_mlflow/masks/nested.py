@@ -44,6 +44,9 @@ _WIDTHS = (0.0, 1.0, 2.5, 6.0)
 _NEARBY = (0.6, 1.0, 1.6)
 _AROUND = (0.2, 0.45, 1.0, 1.6, 2.5)
 _PRICE = 1.05
+# Weight of the credit beside the fit, and by how much each is smoothed over time.
+_CREDIT = 4.0
+_CREDIT_WIDTHS = ((0.0, 0.0), (2.0, 1.0))
 _FINAL = (0.6, 1.0, 1.6)
 
 
@@ -136,25 +139,27 @@ class _Fit:
             self.tick()
         before, after = (mask_at(z, area, COLD, self.exists).flatten(1) for z in (midway, state.scores))
         stability = torch.minimum(before, after).sum(1) / after.sum(1).clamp(min=1e-12)
-        finals = [self._settle(smooth_in_time(state.scores, width, self.exists)) for width in self.plan.widths]
         if self.plan.credit_levels:
-            finals = self._with_credit(finals)
+            finals = self._with_credit(state.scores)
+        else:
+            finals = [self._settle(smooth_in_time(state.scores, width, self.exists)) for width in self.plan.widths]
         return *self._least_cost(finals, area, _NEARBY), stability
 
-    def _with_credit(self, finals: Sequence[Tensor]) -> list[Tensor]:
-        """Classes at every step: the fitted order and that of the credit for the chosen classes, in equal parts.
+    def _with_credit(self, fitted: Tensor) -> list[Tensor]:
+        """Classes at every step: the order of the credit for the chosen classes, and of the fit, as it is or smoothed.
 
         The fit asks for every logit, however sure the class; credit asks what the classes themselves rest on.
         """
         levels = self.plan.credit_levels
         (blank,) = _among(self.game.operators, ("neutral",))[:1]
-        credit = sum(self.game.credit((level + 0.5) / levels, blank, level) for level in range(levels))
-        assert isinstance(credit, Tensor)
+        credit = torch.zeros_like(fitted)
+        for level in range(levels):
+            credit += self.game.credit((level + 0.5) / levels, blank, level)
         blended = []
-        for scores, width in zip(finals, self.plan.widths, strict=True):
-            both = (scores, smooth_in_time(credit.abs(), width, self.exists))
-            areas = [Order.of(part, self.exists).entry() for part in both]
-            blended.append(self._settle(-(areas[0].log() + areas[1].log())))
+        for width, credit_width in _CREDIT_WIDTHS:
+            both = (smooth_in_time(fitted, width, self.exists), smooth_in_time(credit.abs(), credit_width, self.exists))
+            entries = [Order.of(part, self.exists).entry().log() for part in both]
+            blended.append(self._settle(-(entries[0] + _CREDIT * entries[1])))
         return blended
 
     def _drawn(self, area: Tensor, step: int, *, first: bool) -> Tensor:
