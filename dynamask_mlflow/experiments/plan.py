@@ -40,7 +40,7 @@ PLAN: tuple[Errand, ...] = (
     Errand("mimic", ("paper", "released"), 3, 64),
     Errand("motif", ("nested", "random", "ig", "ig_mean", "ig_smooth", *_SIGNED), 3, 20),
     Errand("motif", ("dl", "gs", "fo", "afo", "fp", "lime", "retain", "extrmask"), 3, 20),
-    Errand("hospital", ("nested", "random", "ig", "ig_mean", "ig_smooth", "ig_signed", "gs", "dl", "fo", "fp"), 3, 40),
+    Errand("hospital", ("nested", "random", "ig", "ig_mean", "ig_smooth", "ig_signed", "gs", "dl", "fo"), 3, 40),
     Errand("perturbation", ("nested",), 3, 10),
     Errand("state", ("svs", "fit", "paper", "released"), 3, 10),
     Errand("mimic", ("nested", "ig_mean_signed", "svs", "svs_signed", "fit", "afo", "fp"), 3, 16),
