@@ -47,7 +47,7 @@ _PRICE = 1.05
 # Weight of the credit beside the fit, and by how much each is smoothed over time.
 _CREDIT = 4.0
 _CREDIT_WIDTHS = ((0.0, 0.0), (2.0, 1.0))
-_FINAL = (0.6, 1.0, 1.6)
+_FINAL = (0.5, 0.71, 1.0, 1.41, 2.0)
 
 
 @dataclass(frozen=True)
@@ -222,7 +222,7 @@ def _conclude(fit: _Fit, scores: Tensor, area: Tensor, stability: Tensor, config
         def curve(areas: Tensor) -> Tensor:
             return fit.distances(scores, areas, fit.jury)
 
-        return thrifty_area(nearby, curve(nearby), _PRICE, curve, zooms=2)[0]
+        return thrifty_area(nearby, curve(nearby), _PRICE, curve, zooms=3)[0]
 
     return conclude(
         fit.game,
