@@ -73,9 +73,9 @@ class AuditConfig(ExplainConfig):
     tolerance: float = 0.06
     locate_alpha: float = 0.01
     block: int = 6
-    version_lost: float = 0.9
+    version_lost: float = 0.95
     version_channel: float = 0.075
-    version_hours: float = 0.15
+    version_hours: float = 0.21
     canary_tolerance: float = 0.005
     canary_rounding: float = 3.0
     trust_alpha: float = 0.01

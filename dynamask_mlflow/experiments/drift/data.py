@@ -101,7 +101,7 @@ def open_case(name: str, quick: bool, choosing: bool) -> Case:
     network = train(name, dataset, 0, None)
     pool = pool.select(np.arange(min(len(pool), 260))) if quick else pool
     config = AuditConfig(progress=False)
-    seeds: tuple[int, ...] = (1, 2, 3, 4) if choosing else (11, 12, 13, 14, 15, 16)
+    seeds = tuple(range(1, 13) if choosing else range(21, 33))
     sizes = config.instances or len(pool), config.reference_instances or len(pool)
     if quick:
         config, seeds, sizes = config.with_options(steps=10, minimum=20), seeds[:1], (60, 120)
