@@ -73,17 +73,25 @@ def compare_shards(
 def _earlier(
     request: dict[str, Any], reference_run_id: str, config: AuditConfig, history: Sequence[AuditEntry]
 ) -> list[Measured]:
-    """The windows of the last audits against the same reference that could be judged, without overlaps."""
+    """The windows of the last audits against the same reference that could be judged, without overlaps.
+
+    A window that moved on its own is left out: it was told, and would otherwise alarm again in every audit after it.
+    """
     limit, chosen = parse_window(request["window"]).start, []
     for entry in reversed(history):
         span = parse_window(entry.window)
         sound = entry.metrics.get("void") == 0 and entry.reference_run_id == reference_run_id
-        if sound and limit is not None and span.stop is not None and span.stop <= limit:
+        if sound and not _moved(entry, config) and limit is not None and span.stop is not None and span.stop <= limit:
             chosen.append(entry)
             limit = span.start
         if len(chosen) == config.trend_window - 1:
             return [_measured_of(entry.run_id) for entry in chosen]
     return []
+
+
+def _moved(entry: AuditEntry, config: AuditConfig) -> bool:
+    lower = max(entry.metrics.get(f"moved_{axis}_lower", 0.0) for axis in ("channels", "hours"))
+    return entry.metrics.get("p_value", 1.0) <= config.levels["attention"] and lower >= config.effect
 
 
 def _canary(stored: Reference, refitted: Measured | None, config: AuditConfig) -> CanaryResult | None:

@@ -159,6 +159,15 @@ def test_a_rolling_reference_is_the_last_complete_audit(place):
     assert pinned.state == "ok"
 
 
+def test_a_month_that_was_told_is_no_part_of_a_later_trend(place):
+    options = place.options(trend_window=2)
+    assert run_audit(MODEL, place.data, "2026-02", **options).state == "ok"
+    assert run_audit(MODEL, place.data, "2026-03", **options).state == "drift"
+    after = run_audit(MODEL, place.data, "2026-06", **options)
+    assert after.state == "ok", after.reasons
+    assert after.metrics["trend_windows"] == 2  # February and June
+
+
 def test_steps_return_what_json_can_hold(place):
     request = prepare_audit(MODEL, place.data, "2026-02", **place.options())
     uris = plan_audit(json.loads(json.dumps(request)), shards=2)

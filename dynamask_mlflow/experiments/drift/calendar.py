@@ -50,8 +50,9 @@ def _months(case: Case, pool: Measured, months: list[str], report: Report) -> li
         now = case.measured(f"month {month}", stays.select(np.arange(min(len(stays), case.size))))
         earlier = windows[1 - case.config.trend_window :] if len(windows) >= case.config.trend_window - 1 else []
         verdict = judge(case, before, now, 0, earlier=earlier, inputs=True)
-        windows.append(now)
         kinds = {violation.kind for violation in verdict.violations}
+        if "attention" not in kinds:  # what was told is no part of a trend
+            windows.append(now)
         told.append(
             {
                 "state": "DRIFT (trend)" if "trend" in kinds else verdict.state.replace("drift", "DRIFT"),

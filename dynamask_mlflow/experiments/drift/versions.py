@@ -126,6 +126,6 @@ def _canary(case: Case, pool: Measured) -> dict[str, Any]:
         again = case.measured(f"canary {what}", stays, network, keep=50)
         named = differences(base.record["runtime"], again.record["runtime"])
         result = compare_refit(base.masks, again.masks, base.shares, again.shares, limit=limit, changed=named)
-        state = "identical" if result.identical else "clean" if result.clean else "caught"
+        state = "caught" if not result.clean else "identical" if result.identical else "clean"
         told[what] = f"{result.each:.5f}, {state}" + (", weights named" if "weights" in named else "")
     return {"noise": noise, "limit": limit, "told": told}
