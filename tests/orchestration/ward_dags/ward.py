@@ -86,30 +86,16 @@ told = build_audit_dag(
 )  # fmt: skip
 strict = build_audit_dag(MODEL, DATA, dag_id="ward_strict", experiment="strict", fail_on=["drift"], **SHARED)
 lenient = build_audit_dag(MODEL, DATA, dag_id="ward_lenient", experiment="lenient", empty="skip", **SHARED)
-fragile = build_audit_dag(
-    MODEL,
-    DATA,
-    dag_id="ward_fragile",
-    experiment="fragile",
-    **{
-        **SHARED,
-        "execution": Execution(
-            shards=2, retry_delay=timedelta(seconds=1), retries=2, fit_options={"pre_execute": lose_connection}
-        ),
-    },
-)
-lost = build_audit_dag(
-    MODEL,
-    DATA,
-    dag_id="ward_lost",
-    experiment="lost",
-    **{
-        **SHARED,
-        "execution": Execution(
-            shards=2, retry_delay=timedelta(seconds=1), retries=1, fit_options={"post_execute": lose_server}
-        ),
-    },
-)
+
+
+def unlucky(name: str, retries: int, **hooks: Any) -> DAG:
+    """Two shards whose fits meet with an accident."""
+    execution = Execution(shards=2, retry_delay=timedelta(seconds=1), retries=retries, fit_options=hooks)
+    return build_audit_dag(MODEL, DATA, dag_id=f"ward_{name}", experiment=name, **{**SHARED, "execution": execution})
+
+
+fragile = unlucky("fragile", 2, pre_execute=lose_connection)
+lost = unlucky("lost", 1, post_execute=lose_server)
 server = build_audit_dag(MODEL, DATA, dag_id="ward_server", assets=[Asset("ward_data")], **SHARED)
 celery = build_audit_dag(
     MODEL,
