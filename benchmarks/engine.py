@@ -69,7 +69,7 @@ def work_of(task: Task, x: Tensor) -> tuple[int, int]:
         steps = nested.STEPS + nested.LEVELS * len(nested.OPERATORS)
         return steps + (nested.CREDIT_LEVELS if task.task == "classification" else 0), 0
     effort = one_answer.USUAL
-    steps = effort.steps + effort.levels * len(one_answer.OPERATORS)
+    steps = effort.steps + sum(effort.levels)
     return steps, 2 * number_of_trials(x.shape[1], x.shape[2], effort.keep, effort.finest)
 
 

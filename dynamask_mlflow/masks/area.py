@@ -32,13 +32,13 @@ Price = Callable[[Tensor], Tensor]
 """Takes areas, returns what they cost; 1 is the whole distance."""
 
 
-def falling_price(area: Tensor) -> Tensor:
-    """.06 ln(1 + a / .003) up to a = .027, then 2 more for each further unit of area.
+def falling_price(area: Tensor, scale: float) -> Tensor:
+    """scale ln(1 + a / .003), until one more unit of area costs 2; then 2 for each.
 
-    Of one answer background cells always buy a little. The first cells of a mask therefore pay 20 times their share of
-    the distance; the more cells there are, the less one more has to buy, down to twice its share.
+    Of one answer background cells always buy a little. With a scale of .15 the first cells of a mask therefore pay 50
+    times their share of the distance; the more cells there are, the less one more has to buy, down to twice its share.
     """
-    scale, first, least = 0.06, 0.003, 2.0
+    first, least = 0.003, 2.0
     turn = scale / least - first
     few = torch.log1p(area.clamp(max=turn) / first) * scale
     return few + least * (area - turn).clamp(min=0)

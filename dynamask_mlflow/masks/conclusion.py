@@ -41,6 +41,7 @@ def conclude(
     idle: Tensor,
     stability: Tensor,
     worth: Tensor | None = None,
+    removal: Tensor | None = None,
 ) -> Fitted:
     """Fill in `Fitted`.
 
@@ -52,6 +53,7 @@ def conclude(
         number: (B,) cells that exist.
         idle: (B, T, d) cells that the model does not read.
         stability: (B,) share of the mask that the second half of the fit left in place.
+        worth, removal: (B, T, d) passed on, see `Fitted`.
     """
     grid = config.areas or DEFAULT_AREAS
     areas = scores.new_tensor(grid).expand(len(scores), -1)
@@ -91,4 +93,5 @@ def conclude(
             "empty_error": game.empty.mean(0),
         },
         worth=worth,
+        removal=removal,
     )

@@ -137,6 +137,9 @@ def _to_masks(fitted: Fitted, description: dict[str, Any]) -> Masks:
     def array(values: Tensor) -> NDArray[Any]:
         return values.detach().cpu().numpy()
 
+    def if_known(values: Tensor | None) -> NDArray[np.float32] | None:
+        return None if values is None else array(values).astype(np.float32)
+
     return Masks(
         masks=array(fitted.masks).astype(np.float32),
         scores=array(fitted.scores).astype(np.float32),
@@ -145,7 +148,8 @@ def _to_masks(fitted: Fitted, description: dict[str, Any]) -> Masks:
         area=array(fitted.area).astype(np.float64),
         diagnostics={name: array(values) for name, values in fitted.diagnostics.items()},
         config=description,
-        worth=None if fitted.worth is None else array(fitted.worth).astype(np.float32),
+        worth=if_known(fitted.worth),
+        removal_order=if_known(fitted.removal),
     )
 
 

@@ -20,7 +20,8 @@ Tick = Callable[[], None]
 class Fitted:
     """masks and scores (B, T, d), areas (A,), errors (B, A), area (B,), diagnostics name -> (B,).
 
-    worth (B, T, d), signed, where the method knows what removing a cell does to the answer.
+    worth (B, T, d), signed, where the method knows what removing a cell does to the answer; removal (B, T, d), in
+    the same units, where it knows which cells to remove together.
     """
 
     masks: Tensor
@@ -30,6 +31,7 @@ class Fitted:
     area: Tensor
     diagnostics: dict[str, Tensor]
     worth: Tensor | None = None
+    removal: Tensor | None = None
 
 
 class Method(Protocol):

@@ -142,6 +142,16 @@ class Game:
     def by_margin(self) -> bool:
         return self.discrepancy.classification and self.discrepancy.loss == "margin"
 
+    def grip(self) -> Tensor:
+        """(O, B) in [0, 1]: how far each operator, on the empty mask, takes the answer away, beside the best of them.
+
+        One that leaves the answer standing has nothing to say about its cells: the mean over time of a long event is
+        an event itself. Where none of them takes it away, all count alike.
+        """
+        reach = self.empty.sqrt()
+        most = reach.amax(0)
+        return torch.where(most > 0, reach / most.clamp(min=1e-12), torch.ones_like(reach))
+
     @property
     def signed(self) -> bool:
         """Whether the answer has a standing that can be lost and gained."""

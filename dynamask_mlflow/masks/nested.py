@@ -27,7 +27,7 @@ from dynamask_mlflow.masks.fitted import Fitted, Tick
 from dynamask_mlflow.masks.game import Game
 from dynamask_mlflow.masks.objective import time_regulariser
 from dynamask_mlflow.masks.operators import Batch, Operator, parse_operators
-from dynamask_mlflow.masks.scores import Order, entry_order, mask_at, smooth_in_time
+from dynamask_mlflow.masks.scores import Order, entry_order, mask_at, persists_in_time, smooth_in_time
 from dynamask_mlflow.masks.start import path_gradients, starting_scores, without_influence
 
 OPERATORS = ("noise", "time_mean", "moving_average:3", "neutral", "random_fade", "blur:1")
@@ -43,10 +43,10 @@ _JURY = ("noise", "time_mean", "moving_average:3", "neutral", "random_fade")
 _WIDTHS = (0.0, 1.0, 2.5, 6.0)
 _NEARBY = (0.6, 1.0, 1.6)
 _AROUND = (0.2, 0.45, 1.0, 1.6, 2.5)
-_PRICE = 1.05
-# Weight of the credit beside the fit, and by how much each is smoothed over time.
+_PRICE = 1.1
+# Weight of the credit beside the fit, and by how much both are smoothed where the credit persists.
 _CREDIT = 4.0
-_CREDIT_WIDTHS = ((0.0, 0.0), (2.0, 1.0))
+_FIT_WIDTH, _CREDIT_WIDTH = 3.0, 1.0
 _FINAL = (0.5, 0.71, 1.0, 1.41, 2.0)
 
 
@@ -115,7 +115,7 @@ class _Fit:
 
     def run(self) -> tuple[Tensor, Tensor, Tensor]:
         """The fitted scores, about which area, and how much of the mask the second half of the fit left in place."""
-        worths, influence = path_gradients(self.game, self.plan.levels)
+        worths, influence = path_gradients(self.game, [self.plan.levels] * len(self.game.operators))
         worth = torch.stack(worths).mean(0)
         self.idle = without_influence(influence)
         starts = [
@@ -140,27 +140,28 @@ class _Fit:
         before, after = (mask_at(z, area, COLD, self.exists).flatten(1) for z in (midway, state.scores))
         stability = torch.minimum(before, after).sum(1) / after.sum(1).clamp(min=1e-12)
         if self.plan.credit_levels:
-            finals = self._with_credit(state.scores)
-        else:
-            finals = [self._settle(smooth_in_time(state.scores, width, self.exists)) for width in self.plan.widths]
+            return self._with_credit(state.scores), area, stability
+        finals = [self._settle(smooth_in_time(state.scores, width, self.exists)) for width in self.plan.widths]
         return *self._least_cost(finals, area, _NEARBY), stability
 
-    def _with_credit(self, fitted: Tensor) -> list[Tensor]:
-        """Classes at every step: the order of the credit for the chosen classes, and of the fit, as it is or smoothed.
+    def _with_credit(self, fitted: Tensor) -> Tensor:
+        """Classes at every step: the order of the credit for the chosen classes, and of the fit.
 
-        The fit asks for every logit, however sure the class; credit asks what the classes themselves rest on.
+        The fit asks for every logit, however sure the class; credit asks what the classes themselves rest on. It is
+        nothing where a reading happens to be nothing, so both are smoothed over time where credit persists.
         """
         levels = self.plan.credit_levels
-        (blank,) = _among(self.game.operators, ("neutral",))[:1]
+        blank = _among(self.game.operators, ("neutral",))[0]
         credit = torch.zeros_like(fitted)
         for level in range(levels):
             credit += self.game.credit((level + 0.5) / levels, blank, level)
-        blended = []
-        for width, credit_width in _CREDIT_WIDTHS:
-            both = (smooth_in_time(fitted, width, self.exists), smooth_in_time(credit.abs(), credit_width, self.exists))
-            entries = [Order.of(part, self.exists).entry().log() for part in both]
-            blended.append(self._settle(-(entries[0] + _CREDIT * entries[1])))
-        return blended
+        size = credit.abs().sqrt()
+        persists = persists_in_time(size, self.exists)[:, None, None]
+        entries = []
+        for part, width in ((fitted, _FIT_WIDTH), (size, _CREDIT_WIDTH)):
+            chosen = torch.where(persists, smooth_in_time(part, width, self.exists), part)
+            entries.append(Order.of(chosen, self.exists).entry().log())
+        return self._settle(-(entries[0] + _CREDIT * entries[1]))
 
     def _drawn(self, area: Tensor, step: int, *, first: bool) -> Tensor:
         """Areas evenly spread (golden ratio) over all areas, or over the neighbourhood of the area that matters."""

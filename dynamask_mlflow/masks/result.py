@@ -39,6 +39,8 @@ class Masks:
         worth: (N, T, d) float32 or None: what the answer loses when a cell is removed, in the answer's own units
             (the logit of the predicted class minus the best other). Positive cells speak for the answer,
             negative ones against it.
+        removal_order: (N, T, d) float32 or None: the same values, handed out anew in the order in which cells,
+            removed together, turn the answer.
     """
 
     masks: FloatArray
@@ -49,6 +51,7 @@ class Masks:
     diagnostics: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     config: Mapping[str, Any] = field(default_factory=dict)
     worth: FloatArray | None = None
+    removal_order: FloatArray | None = None
 
     def __post_init__(self) -> None:
         n = len(self.masks)
@@ -56,8 +59,9 @@ class Masks:
             raise ValueError(
                 f"Expected masks and scores of one shape (N, T, d), but got {self.masks.shape} and {self.scores.shape}."
             )
-        if self.worth is not None and self.worth.shape != self.masks.shape:
-            raise ValueError(f"Expected worth of shape {self.masks.shape}, but got {self.worth.shape}.")
+        for name, values in self._optional().items():
+            if values.shape != self.masks.shape:
+                raise ValueError(f"Expected {name} of shape {self.masks.shape}, but got {values.shape}.")
         if self.errors.shape != (n, len(self.areas)) or self.area.shape != (n,):
             raise ValueError(
                 f"Expected errors ({n}, {len(self.areas)}) and area ({n},), "
@@ -67,10 +71,15 @@ class Masks:
     def __len__(self) -> int:
         return len(self.masks)
 
+    def _optional(self) -> dict[str, FloatArray]:
+        named = {"worth": self.worth, "removal_order": self.removal_order}
+        return {name: values for name, values in named.items() if values is not None}
+
     @property
     def removal(self) -> FloatArray:
-        """Which cells to remove first to turn the answer: by worth, or by the scores where worth is not known."""
-        return self.scores if self.worth is None else self.worth
+        """Which cells to remove first to turn the answer: the order fitted for it, else worth, else the scores."""
+        known = [values for values in (self.removal_order, self.worth) if values is not None]
+        return known[0] if known else self.scores
 
     @property
     def influence(self) -> FloatArray:
@@ -88,7 +97,7 @@ class Masks:
             area=self.area[rows],
             diagnostics={name: values[rows] for name, values in self.diagnostics.items()},
             config=self.config,
-            worth=None if self.worth is None else self.worth[rows],
+            **{name: values[rows] for name, values in self._optional().items()},
         )
 
     @classmethod
@@ -108,7 +117,7 @@ class Masks:
             area=np.concatenate([p.area for p in parts]),
             diagnostics={k: np.concatenate([p.diagnostics[k] for p in parts]) for k in first.diagnostics},
             config=first.config,
-            worth=None if first.worth is None else np.concatenate([p.removal for p in parts]),
+            **{name: np.concatenate([p._optional()[name] for p in parts]) for name in first._optional()},
         )
 
     def save(self, path: str | os.PathLike[str]) -> Path:
@@ -127,8 +136,7 @@ class Masks:
             "area": self.area,
             "meta": np.frombuffer(json.dumps(meta, sort_keys=True).encode(), dtype=np.uint8),
         }
-        if self.worth is not None:
-            arrays["worth"] = self.worth
+        arrays |= self._optional()
         arrays |= {f"diagnostics/{name}": np.asarray(values) for name, values in self.diagnostics.items()}
         with whole_file(target) as file:
             np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
@@ -156,6 +164,7 @@ class Masks:
             diagnostics={name: stored[f"diagnostics/{name}"] for name in meta["diagnostics"]},
             config=meta["config"],
             worth=stored.get("worth"),
+            removal_order=stored.get("removal_order"),
         )
 
     def to_frame(

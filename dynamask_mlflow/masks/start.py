@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -10,18 +12,18 @@ from dynamask_mlflow.masks.game import Game
 _PATH_STEP = 5001
 
 
-def path_gradients(game: Game, levels: int) -> tuple[list[Tensor], Tensor]:
-    """For each operator the mean over levels alpha of the worth of each cell at M = alpha, and of all |worth|.
+def path_gradients(game: Game, levels: Sequence[int]) -> tuple[list[Tensor], Tensor]:
+    """For each operator the mean over its levels alpha of the worth of each cell at M = alpha, and of all |worth|.
 
     For one linear fade and many levels the first is Integrated Gradients with that fade's baseline.
     """
     worths, influence = [], torch.zeros_like(game.batch.x)
-    for index in range(len(game.operators)):
+    for index, number in zip(range(len(game.operators)), levels, strict=True):
         worth = torch.zeros_like(influence)
-        for level in range(levels):
-            one = game.worth((level + 0.5) / levels, index, _PATH_STEP + level)
-            worth += one / levels
-            influence += one.abs() / (levels * len(game.operators))
+        for level in range(number):
+            one = game.worth((level + 0.5) / number, index, _PATH_STEP + level)
+            worth += one / number
+            influence += one.abs() / (number * len(game.operators))
         worths.append(worth)
     return worths, influence
 

@@ -27,17 +27,19 @@ class _Stretch:
 
 
 def zoom_worth(
-    game: Game, first: Tensor, keep: int, finest: float, removal: int, insertion: int | None, seen: Tensor
+    game: Game, felt: Tensor, hope: Tensor, keep: int, finest: float, removal: int, insertion: int | None, seen: Tensor
 ) -> Tensor:
     """(B, T, d): worth a cell, summed over the scales at which it was looked at.
 
     The worth of a stretch S is the mean of what its removal costs, v(all) - v(all without S), and of what it brings
     alone, v(S) - v(nothing), with v the class margin: the last and the first term of a Shapley value. It is shared
-    equally among the cells of S.
+    equally among the cells of S. No stretch brings more than the whole has: what is alone may well look like more.
 
     Args:
-        first: (B, d) how promising a channel is; the MOST_CHANNELS best are tried.
-        keep: how many stretches are cut up further.
+        felt: (B, d) how much gradients feel a channel; the MOST_CHANNELS best are tried.
+        hope: (B, T, d) what gradients promise of each cell. A channel may speak for the answer here and against it
+            there, and come to nothing as a whole.
+        keep: how many stretches are cut up further: the worthiest, and last the one of most hope beside them.
         finest: length in steps at which to stop.
         removal, insertion: operators of the two games; None leaves the second out.
         seen: (B, T, d) 1 where a cell exists.
@@ -58,24 +60,27 @@ def zoom_worth(
         lost = whole - game.standing(1 - mask, removal, _STEP)
         if insertion is None or nothing is None:
             return lost
-        return (lost + game.standing(mask, insertion, _STEP) - nothing) / 2
+        alone = torch.minimum(game.standing(mask, insertion, _STEP), torch.maximum(whole, nothing))
+        return (lost + alone - nothing) / 2
 
-    tried = first.argsort(dim=1, descending=True, stable=True)[:, :MOST_CHANNELS]
+    tried = felt.argsort(dim=1, descending=True, stable=True)[:, :MOST_CHANNELS]
     start = torch.zeros_like(whole)
     stretches = [_Stretch(tried[:, k], start) for k in range(tried.shape[1])]
     length, total = float(x.shape[1]), torch.zeros_like(x)
     while True:
-        worths, shared, looks = [], torch.zeros_like(x), torch.zeros_like(x)
+        worths, hopes, shared, looks = [], [], torch.zeros_like(x), torch.zeros_like(x)
         for stretch in stretches:
             mask = cells(stretch, length)
             value = worth(mask)
             worths.append(value)
+            hopes.append((hope * mask).sum((1, 2)))
             shared += mask * (value / mask.sum((1, 2)).clamp(min=1))[:, None, None]
             looks += mask
         total += shared / looks.clamp(min=1)
         if length <= finest:
             return total
-        stretches = _halves(stretches, torch.stack(worths, 1), keep, length / 2, rows)
+        best = _best(torch.stack(worths, 1), torch.stack(hopes, 1), keep)
+        stretches = _halves(stretches, best, length / 2, rows)
         length = max(length / 2, finest)
 
 
@@ -88,9 +93,15 @@ def number_of_trials(steps: int, channels: int, keep: int, finest: float) -> int
     return trials
 
 
-def _halves(stretches: list[_Stretch], worths: Tensor, keep: int, half: float, rows: Tensor) -> list[_Stretch]:
+def _best(worths: Tensor, hopes: Tensor, keep: int) -> Tensor:
+    """(B, keep): the stretches of most worth, and of the others the one of most hope."""
+    worthiest = worths.argsort(dim=1, descending=True, stable=True)[:, : keep - 1]
+    others = hopes.scatter(1, worthiest, float("-inf"))
+    return torch.cat([worthiest, others.argmax(1, keepdim=True)], 1)[:, : worths.shape[1]]
+
+
+def _halves(stretches: list[_Stretch], best: Tensor, half: float, rows: Tensor) -> list[_Stretch]:
     """The left, middle and right half of the best stretches of each instance."""
-    best = worths.argsort(dim=1, descending=True, stable=True)[:, :keep]
     channels, starts = (torch.stack([getattr(s, name) for s in stretches], 1) for name in ("channel", "start"))
     return [
         _Stretch(channels[rows, best[:, k]], torch.floor(starts[rows, best[:, k]] + shift))

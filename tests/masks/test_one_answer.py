@@ -10,6 +10,7 @@ from dynamask_mlflow.masks.black_box import BlackBox
 from dynamask_mlflow.masks.draws import Draws
 from dynamask_mlflow.masks.game import Game
 from dynamask_mlflow.masks.operators import Batch, parse_operators
+from dynamask_mlflow.masks.removal import with_remover
 from dynamask_mlflow.masks.zoom import number_of_trials, zoom_worth
 
 STEPS, CHANNELS = 32, 4
@@ -52,7 +53,9 @@ def test_stretches_find_what_gradients_do_not_feel() -> None:
     leaf = x.clone().requires_grad_()
     (gradient,) = torch.autograd.grad(latched(leaf)[:, 1].sum(), leaf)
     assert gradient.abs().max() < 1e-6
-    worth = zoom_worth(a_game(latched, x), torch.ones(len(x), CHANNELS), 3, 3.0, 0, 1, torch.ones_like(x))
+    worth = zoom_worth(
+        a_game(latched, x), torch.ones(len(x), CHANNELS), torch.zeros_like(x), 3, 3.0, 0, 1, torch.ones_like(x)
+    )
     assert (worth[:, STRETCH, 2].mean(1) > 10 * worth[:, :, [0, 1, 3]].abs().amax((1, 2))).all()
     assert (worth[:, STRETCH, 2].amin(1) > worth[:, :8, 2].amax(1)).all()
 
@@ -68,8 +71,56 @@ def test_the_number_of_trials_is_the_number_of_looks() -> None:
     x = high_stretch()
     game = a_game(counted, x)
     looks = 0
-    zoom_worth(game, torch.ones(len(x), CHANNELS), 2, 3.0, 0, None, torch.ones_like(x))
+    zoom_worth(game, torch.ones(len(x), CHANNELS), torch.zeros_like(x), 2, 3.0, 0, None, torch.ones_like(x))
     assert looks == 1 + number_of_trials(STEPS, CHANNELS, 2, 3.0)
+
+
+def test_a_channel_that_speaks_for_and_against_is_still_looked_into() -> None:
+    """As a whole it comes to nothing, and channels of little worth come first; gradients promise the right one."""
+
+    def both_ways(x: Tensor) -> Tensor:
+        margin = x[:, 4:8, 2].mean(1) - 1.5 * x[:, 20:24, 2].mean(1) + 0.05 * x[:, :, [0, 1, 3]].mean((1, 2)) + 1
+        return torch.stack([torch.zeros_like(margin), margin], 1)
+
+    x = torch.ones(2, STEPS, CHANNELS)
+    hope = torch.zeros_like(x)
+    hope[:, 4:8, 2] = 1.0
+    felt, seen = torch.ones(len(x), CHANNELS), torch.ones_like(x)
+    with_hope, without = (zoom_worth(a_game(both_ways, x), felt, h, 2, 4.0, 1, 1, seen) for h in (hope, 0 * hope))
+    assert (with_hope[:, 4:8, 2].amin(1) > with_hope[:, 20:24, 2].amax(1)).all()
+    assert (with_hope[:, 4:8, 2].amin(1) > with_hope[:, :, [0, 1, 3]].amax((1, 2))).all()
+    assert (without[:, 4:8, 2] < 0).all()
+
+
+def test_an_operator_that_leaves_the_answer_standing_has_no_grip() -> None:
+    x = torch.zeros(3, STEPS, CHANNELS)
+    x[:, 4:28, 2] = 3
+
+    def level(v: Tensor) -> Tensor:
+        margin = 4 * torch.tanh(v[:, :, 2].mean(1)) - 1
+        return torch.stack([torch.zeros_like(margin), margin], 1)
+
+    game = a_game(level, x)
+    grip = game.grip()
+    assert (grip[0] < 0.1).all()
+    assert (grip[1] == 1).all()
+    empty = torch.zeros_like(x)
+    torch.testing.assert_close(with_remover(game, grip).standing(empty, 0, 0), game.standing(empty, 1, 0))
+    strong = torch.ones_like(grip)
+    torch.testing.assert_close(with_remover(game, strong).standing(empty, 0, 0), game.standing(empty, 0, 0))
+
+
+def test_a_net_that_is_sure_early_is_still_asked_for_the_whole_event() -> None:
+    """Half of the stretch suffices, and to lose a little more turns the answer: only faint cells are all missed."""
+
+    def sure(x: Tensor) -> Tensor:
+        margin = 4 * torch.tanh(8 * (x[:, STRETCH, 2].mean(1) - 1.5)) + 0.02 * x[:, :, 1].mean(1)
+        return torch.stack([torch.zeros_like(margin), margin], 1)
+
+    masks = explain(sure, high_stretch(), progress=False)
+    lit = masks.masks > 0.5
+    assert lit[:, STRETCH, 2].mean() > 0.8
+    assert lit[:, STRETCH, 2].sum() > 0.9 * lit.sum()
 
 
 @pytest.mark.parametrize("task", ["classification", "regression"])
@@ -99,7 +150,10 @@ def test_worth_has_the_sign_of_what_a_cell_says_and_sums_to_what_the_whole_is_wo
 
 def test_what_speaks_against_is_the_last_to_be_removed_and_among_the_first_to_move_the_answer() -> None:
     masks = explain(weighted, two_cells(), progress=False)
-    assert masks.removal is masks.worth
+    assert masks.removal is masks.removal_order
+    removal = masks.removal.reshape(len(masks), -1)
+    assert (removal.argmax(1) == 9).all()
+    assert (removal.argmin(1) == 22).all()
     influence = masks.influence.reshape(len(masks), -1)
     assert (influence.argmax(1) == 9).all()
     assert (np.sort(influence.argsort(1)[:, -2:]) == [9, 22]).all()
@@ -121,6 +175,7 @@ def test_worth_survives_a_file_a_cut_and_a_join(tmp_path) -> None:  # type: igno
     assert masks.worth is not None
     assert joined.worth is not None
     np.testing.assert_array_equal(joined.worth, masks.worth)
+    np.testing.assert_array_equal(joined.removal, masks.removal)
     assert set(masks.to_frame().columns) == {"id", "time", "channel", "mask", "score", "worth"}
 
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dynamask_mlflow.masks.area import best_area, extremal_area, falling_price, thrifty_area
-from dynamask_mlflow.masks.scores import Order, entry_order, mask_at, smooth_in_time
+from dynamask_mlflow.masks.scores import Order, entry_order, mask_at, persists_in_time, smooth_in_time
 
 
 @given(seed=st.integers(0, 10_000), area=st.floats(0.02, 0.98), temperature=st.sampled_from([1.0, 0.3, 0.05]))
@@ -104,11 +104,28 @@ def test_an_order_ignores_missing_cells() -> None:
     assert Order.of(scores, exists).mask(torch.tensor([1 / 3])).tolist() == [[[0.0, 0.0], [0.0, 1.0]]]
 
 
-def test_the_falling_price_is_continuous_and_never_below_twice_the_area() -> None:
+@pytest.mark.parametrize("scale", [0.06, 0.15])
+def test_the_falling_price_is_continuous_and_never_below_twice_the_area(scale: float) -> None:
     areas = torch.linspace(0, 0.9, 2001, dtype=torch.float64)
-    price = falling_price(areas)
+    price = falling_price(areas, scale)
     slope = price.diff() / areas.diff()
     assert price[0] == 0
     assert (slope[1:] <= slope[:-1] + 1e-6).all()
     torch.testing.assert_close(slope[-1], torch.tensor(2.0, dtype=torch.float64))
     assert slope[0] > 10
+
+
+def test_neighbours_foretell_what_persists_and_not_what_comes_and_goes() -> None:
+    draws = torch.randn(3, 400, 2, generator=torch.Generator().manual_seed(0))
+    assert not persists_in_time(draws).any()
+    assert persists_in_time(smooth_in_time(draws, 3.0)).all()
+    alternating = torch.tensor([0.0, 1.0]).repeat(200)[None, :, None]
+    assert not persists_in_time(alternating).any()
+
+
+def test_persistence_is_judged_on_cells_that_exist() -> None:
+    draws = torch.randn(2, 60, 2, generator=torch.Generator().manual_seed(0))
+    steady = torch.cat([smooth_in_time(draws, 3.0), draws], 1)
+    exists = (torch.arange(120) < 60)[None, :, None].expand_as(steady)
+    assert not persists_in_time(steady).any()
+    assert persists_in_time(steady, exists).all()
