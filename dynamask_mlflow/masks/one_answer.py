@@ -85,6 +85,8 @@ def fit_one_answer(game: Game, config: ExplainConfig, tick: Tick) -> Fitted:
             return rated(near, distances_of(game, order.mask, judges, near))
 
         price = partial(falling_price, scale=_CLASS_PRICE if game.by_margin else _VALUE_PRICE)
+        # The largest area costs more than there is to gain.
+        areas, distances = areas[:, :-1], distances[:, :-1]
         return thrifty_area(areas, rated(areas, distances), price, curve, effort.zooms)[0]
 
     worth = by_mean * game.normaliser.sqrt()[:, None, None]

@@ -16,7 +16,7 @@ from dynamask_mlflow.masks.operators import Perturbation
 from dynamask_mlflow.masks.scores import Order
 
 _LEARNING_RATE = 0.5
-_TRIALS = (0.03, 0.1)
+_TRIAL = 0.1
 _SMALLEST, _LARGEST = 0.01, 0.4
 _WEAK = 0.5
 
@@ -53,9 +53,8 @@ def delete(
     exists = game.batch.exists
 
     def left(scores: Tensor) -> Tensor:
-        order = Order.of(scores, exists)
-        masks = [order.mask(torch.full_like(number, share)) for share in _TRIALS]
-        return torch.stack([game.standing(1 - mask, 0, 0) for mask in masks]).sum(0)
+        mask = Order.of(scores, exists).mask(torch.full_like(number, _TRIAL))
+        return game.standing(1 - mask, 0, 0)
 
     better = left(starts[1]) < left(starts[0])
     scores = torch.where(better[:, None, None], starts[1], starts[0])
