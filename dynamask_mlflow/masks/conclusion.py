@@ -51,7 +51,7 @@ def conclude(
         judges: operators that measure the error curve.
         automatic: the area (B,) from the grid (B, A) and the distances on it, when none is asked for.
         number: (B,) cells that exist.
-        idle: (B, T, d) cells that the model does not read.
+        idle: (B, T, d) cells that the model does not read; the automatic area has no room for them.
         stability: (B,) share of the mask that the second half of the fit left in place.
         worth, removal: (B, T, d) passed on, see `Fitted`.
     """
@@ -70,7 +70,8 @@ def conclude(
     elif config.areas:
         area, _ = thrifty_area(areas, distances)
     else:
-        area = automatic(areas, distances)
+        read = (~idle * game.batch.weights()).flatten(1).sum(1) / number
+        area = torch.minimum(automatic(areas, distances), read)
     constant = game.moved <= 1e-9 * game.discrepancy.reference.flatten(1).square().sum(1) + 1e-12
     dead = idle.flatten(1).all(1)
     nothing = dead | constant

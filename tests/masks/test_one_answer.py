@@ -196,3 +196,19 @@ def test_cells_that_the_model_does_not_read_come_last_even_beside_those_it_reads
     read = np.zeros(masks.scores.shape, dtype=bool)
     read[:, -3:, 1] = True
     assert (np.where(read, masks.scores, 2).min((1, 2)) > np.where(read, -1, masks.scores).max((1, 2))).all()
+
+
+@pytest.mark.parametrize("every_step", [False, True])
+def test_the_automatic_area_has_no_room_for_cells_that_the_model_does_not_read(every_step: bool) -> None:
+    x = torch.randn(6, 20, 5, generator=torch.Generator().manual_seed(4))
+
+    def model(v: Tensor) -> Tensor:
+        read = v[:, :, 1].clone()
+        read[:, 7:] = 0
+        return read if every_step else read.square().sum(1)
+
+    masks = explain(model, x, task="regression", steps=20, progress=False)
+    unread = np.ones(masks.masks.shape[1:], dtype=bool)
+    unread[:7, 1] = False
+    assert (masks.masks[:, unread] == 0).all()
+    assert masks.masks.any((1, 2)).all()
