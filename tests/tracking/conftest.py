@@ -7,7 +7,10 @@ from pathlib import Path
 import mlflow
 import pytest
 import torch
-from small_networks import GRUClassifier, trained_classifier
+from small_evaluations import X
+from small_networks import NAMES, GRUClassifier, trained_classifier
+
+import dynamask_mlflow
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -50,3 +53,10 @@ def store(empty_store: Path, tmp_path: Path, clean_mlflow: None) -> Path:
     mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/mlflow.db")
     mlflow.set_experiment("test")
     return tmp_path
+
+
+@pytest.fixture(scope="session")
+def saved(network: GRUClassifier, tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("models") / "gru"
+    dynamask_mlflow.save_model(network, path, task="classification", input_example=X[:2], channel_names=NAMES)
+    return str(path)
