@@ -15,9 +15,10 @@ from dynamask_mlflow.masks.game import Game
 from dynamask_mlflow.masks.operators import Perturbation
 from dynamask_mlflow.masks.scores import Order
 
-_LEARNING_RATE = 0.5
+_LEARNING_RATE = 0.8
 _TRIAL = 0.1
-_SMALLEST, _LARGEST = 0.01, 0.4
+# Areas of the first half of the descent, and of the second.
+_AREAS = ((0.01, 0.4), (0.03, 0.25))
 _WEAK = 0.5
 
 
@@ -63,7 +64,8 @@ def delete(
     for step in range(steps):
         if step == steps // 2:
             midway = state.scores
-        share = _SMALLEST * (_LARGEST / _SMALLEST) ** spread_evenly(step)
+        low, high = _AREAS[2 * step >= steps]
+        share = low * (high / low) ** spread_evenly(step)
         area = torch.maximum(torch.full_like(number, share), 1 / number)
         state.descend(game_gradient(deletion, state.scores, area, 0, step, steps, config.time_weight or 0.0, number))
         tick()

@@ -36,13 +36,15 @@ def randomized_weights(network: torch.nn.Module, seed: int) -> Iterator[None]:
 def rank_similarity(
     first: NDArray[np.floating[Any]], second: NDArray[np.floating[Any]], exists: NDArray[np.bool_]
 ) -> float:
-    """Mean over the instances of Spearman's correlation between two scores of the cells that exist.
+    """Mean over the instances of Spearman's correlation between two scores of the cells that exist; ties share a rank.
 
     Near 0 the masks depend on the weights; near 1 they would be the same for any model.
     """
+    import pandas as pd
+
     found = []
     for a, b, where in zip(first, second, exists, strict=True):
-        ranks = [values[where].argsort(kind="stable").argsort(kind="stable") for values in (a, b)]
-        if len(ranks[0]) > 1:
-            found.append(np.corrcoef(*ranks)[0, 1])
+        ranks = [pd.Series(values[where]).rank().to_numpy() for values in (a, b)]
+        if all(len(np.unique(places)) > 1 for places in ranks):
+            found.append(np.corrcoef(ranks[0], ranks[1])[0, 1])
     return float(np.mean(found)) if found else float("nan")

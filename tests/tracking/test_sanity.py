@@ -31,3 +31,12 @@ def test_similarity_looks_only_at_cells_that_exist() -> None:
     second[:, 3:] = first[:, 3:][:, ::-1] * -7
     exists = np.arange(5)[None, :, None] < np.full((1, 1, 4), 3)
     assert rank_similarity(first, second, exists) == pytest.approx(1)
+
+
+def test_cells_that_tie_do_not_make_two_orders_alike() -> None:
+    few = np.zeros((2, 6, 4))
+    few[:, 0, 0] = 1
+    other = np.zeros((2, 6, 4))
+    other[:, 5, 3] = 1
+    assert rank_similarity(few, other, np.ones(few.shape, dtype=bool)) == pytest.approx(-1 / 23)
+    assert np.isnan(rank_similarity(few, np.zeros_like(few), np.ones(few.shape, dtype=bool)))
