@@ -76,13 +76,15 @@ def fit_one_answer(game: Game, config: ExplainConfig, tick: Tick) -> Fitted:
     order = Order.of(_agreed(support, deletion, _DELETION_SHARE * grip[0], exists), exists)
     judges = range(len(game.operators))[: effort.judges]
 
+    def mask_at(area: Tensor) -> Tensor:
+        return order.mask(torch.maximum(area, 1 / number))
+
     def automatic(areas: Tensor, distances: Tensor) -> Tensor:
         def rated(near: Tensor, kept: Tensor) -> Tensor:
-            return (kept + _when_faint(removing, order.mask, judges, near)) / 3
+            return (kept + _when_faint(removing, mask_at, judges, near)) / 3
 
         def curve(near: Tensor) -> Tensor:
-            near = torch.maximum(near, 1 / number[:, None])
-            return rated(near, distances_of(game, order.mask, judges, near))
+            return rated(near, distances_of(game, mask_at, judges, near))
 
         price = partial(falling_price, scale=_CLASS_PRICE if game.by_margin else _VALUE_PRICE)
         # The largest area costs more than there is to gain.
@@ -94,7 +96,7 @@ def fit_one_answer(game: Game, config: ExplainConfig, tick: Tick) -> Fitted:
         game,
         config,
         (1 - order.entry()).clamp(min=0),
-        order.mask,
+        mask_at,
         judges,
         automatic,
         number,
