@@ -138,6 +138,10 @@ class Game:
             standing = standing * self.discrepancy.when
         return standing.sum(1) / self.normaliser.sqrt()
 
+    def margin(self) -> Tensor:
+        """(B,): how clearly the classes were chosen, in logits, all output times together."""
+        return class_margin(self.discrepancy.reference, self.discrepancy.reference).sum(1)
+
     @property
     def by_margin(self) -> bool:
         return self.discrepancy.classification and self.discrepancy.loss == "margin"

@@ -92,7 +92,7 @@ def fit_one_answer(game: Game, config: ExplainConfig, tick: Tick) -> Fitted:
         return thrifty_area(areas, rated(areas, distances), price, curve, effort.zooms)[0]
 
     worth = by_mean * game.normaliser.sqrt()[:, None, None]
-    return conclude(
+    fitted = conclude(
         game,
         config,
         (1 - order.entry()).clamp(min=0),
@@ -105,6 +105,9 @@ def fit_one_answer(game: Game, config: ExplainConfig, tick: Tick) -> Fitted:
         worth,
         in_the_order_of(worth, deletion, exists),
     )
+    if game.by_margin:
+        fitted.diagnostics["margin"] = game.margin()
+    return fitted
 
 
 def _when_faint(game: Game, mask_at: MaskAt, judges: Sequence[int], areas: Tensor) -> Tensor:

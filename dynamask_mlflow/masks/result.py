@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynamask_mlflow._files import whole_file
+from dynamask_mlflow.masks.influence import influence_order
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -83,8 +84,10 @@ class Masks:
 
     @property
     def influence(self) -> FloatArray:
-        """Which cells move the answer most, whichever way: by |worth|, or by the scores."""
-        return self.scores if self.worth is None else np.abs(self.worth)
+        """Which cells move the answer most, whichever way, one after the other: by worth, or by the scores."""
+        if self.worth is None:
+            return self.scores
+        return influence_order(self.worth, self.removal, self.diagnostics.get("margin"))
 
     def __getitem__(self, index: Any) -> Self:
         """The masks of some instances: an int, a slice, or an array of positions or booleans."""

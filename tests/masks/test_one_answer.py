@@ -9,6 +9,7 @@ from dynamask_mlflow import Masks, explain
 from dynamask_mlflow.masks.black_box import BlackBox
 from dynamask_mlflow.masks.draws import Draws
 from dynamask_mlflow.masks.game import Game
+from dynamask_mlflow.masks.influence import influence_order
 from dynamask_mlflow.masks.operators import Batch, parse_operators
 from dynamask_mlflow.masks.removal import with_remover
 from dynamask_mlflow.masks.zoom import number_of_trials, zoom_worth
@@ -212,3 +213,13 @@ def test_the_automatic_area_has_no_room_for_cells_that_the_model_does_not_read(e
     unread[:7, 1] = False
     assert (masks.masks[:, unread] == 0).all()
     assert masks.masks.any((1, 2)).all()
+
+
+def test_the_influence_of_cells_on_a_sure_class_begins_with_those_that_speak_for_it() -> None:
+    worth = np.array([3.0, -2.9, 2.8, -2.7, 2.6, 0.1, *[0.0] * 34]).reshape(1, 8, 5)
+    unsure, sure = (influence_order(worth, worth, np.array([margin])).ravel() for margin in (0.5, 9.0))
+    assert (-unsure).argsort()[:4].tolist() == [0, 1, 2, 3]
+    assert (-sure).argsort()[:6].tolist() == [0, 2, 4, 5, 1, 3]
+    np.testing.assert_array_equal(influence_order(worth, worth).ravel(), unsure)
+    assert unsure.max() == 1
+    assert len(np.unique(unsure)) == 40
