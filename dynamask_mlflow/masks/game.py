@@ -38,6 +38,7 @@ class Game:
         floor: (B,) the error at M = 1. empty: (O, B) the error of each operator at M = 0.
         moved: (B,) the furthest that any of them moves the outputs, squared.
         direction: (B, S, C) the way from the empty input's values to the input's own, or None.
+        emptied: (O, B, S, C) the answers to the empty masks, for one answer a sequence.
     """
 
     black_box: BlackBox
@@ -51,6 +52,7 @@ class Game:
     deletion: bool
     moved: Tensor
     direction: Tensor | None = None
+    emptied: Tensor | None = None
 
     @classmethod
     def open(
@@ -111,6 +113,7 @@ class Game:
             deletion,
             moved,
             direction,
+            emptied if one_answer else None,
         )
 
     def perturb(self, mask: Tensor, index: int, step: int) -> tuple[Tensor, Tensor]:
@@ -155,6 +158,12 @@ class Game:
         reach = self.empty.sqrt()
         most = reach.amax(0)
         return torch.where(most > 0, reach / most.clamp(min=1e-12), torch.ones_like(reach))
+
+    def gap(self) -> Tensor:
+        """(O, B): how much further the answer stands with all cells than with none."""
+        assert self.emptied is not None
+        whole = self._standing(self.discrepancy.reference)
+        return torch.stack([whole - self._standing(answer) for answer in self.emptied])
 
     @property
     def signed(self) -> bool:

@@ -67,8 +67,7 @@ def fit_one_answer(game: Game, config: ExplainConfig, tick: Tick) -> Fitted:
     by_operator, influence = path_gradients(game, levels)
     idle = without_influence(influence)
     grip = game.grip()
-    weights = (grip / grip.sum(0))[:, :, None, None]
-    by_mean, gradients = by_operator[0], (torch.stack(by_operator) * weights).sum(0)
+    by_mean, gradients = by_operator[0], _weighted(torch.stack(by_operator), grip, game.gap())
     removing = with_remover(game, grip)
     support = _support(removing, gradients, influence, effort)
     starts = [starting_scores(by_mean), starting_scores(support)]
@@ -110,6 +109,16 @@ def fit_one_answer(game: Game, config: ExplainConfig, tick: Tick) -> Fitted:
     return fitted
 
 
+def _weighted(gradients: Tensor, grip: Tensor, gap: Tensor) -> Tensor:
+    """The mean of the operators' path gradients (O, B, T, d), by their grip, and by how well they were integrated.
+
+    With all its levels the path would sum to the gap between the whole and nothing; with a few it may miss the jump.
+    """
+    missed = gradients.flatten(2).sum(2) - gap
+    weights = grip / (1 + missed.square())
+    return (gradients * (weights / weights.sum(0))[:, :, None, None]).sum(0)
+
+
 def _when_faint(game: Game, mask_at: MaskAt, judges: Sequence[int], areas: Tensor) -> Tensor:
     """Two more distances, added: with nothing but the cells at part of their strength, and with only a part removed."""
     deletion = replace(game, deletion=True)
@@ -140,7 +149,8 @@ def _support(game: Game, gradients: Tensor, influence: Tensor, effort: Effort) -
     by_stretches = smooth_in_time(stretches, _PRAISE_WIDTH, exists).clamp(min=0)
     both = (praised * by_stretches).sqrt() + _AGREEMENT * (gradients + stretches)
     # Smoothing and stretches spill over onto neighbours; cells that the model does not read at all get nothing.
-    return torch.where(influence > 0, smooth_in_time(both, _WIDTH, exists), torch.zeros_like(both))
+    spread = smooth_in_time(both, _WIDTH, exists, ends=True)
+    return torch.where(influence > 0, spread, torch.zeros_like(both))
 
 
 def _agreed(support: Tensor, deletion: Tensor, share: Tensor, exists: Tensor | None) -> Tensor:

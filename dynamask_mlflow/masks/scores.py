@@ -60,8 +60,12 @@ def score_gradient(gradient: Tensor, mask: Tensor, temperature: float) -> Tensor
     return (weight * (flat - mean)).view_as(gradient)
 
 
-def smooth_in_time(scores: Tensor, width: float, exists: Tensor | None = None) -> Tensor:
-    """Gaussian average along time over the cells that exist; width 0 changes nothing."""
+def smooth_in_time(scores: Tensor, width: float, exists: Tensor | None = None, *, ends: bool = False) -> Tensor:
+    """Gaussian average along time over the cells that exist; width 0 changes nothing.
+
+    `ends`: before the first and after the last step there is nothing, rather than no cells. The average of the last
+    step then is not lifted by a high neighbour for want of others.
+    """
     if width == 0:
         return scores
     _, steps, channels = scores.shape
@@ -73,10 +77,9 @@ def smooth_in_time(scores: Tensor, width: float, exists: Tensor | None = None) -
         series = values.transpose(1, 2).reshape(-1, 1, steps)
         return F.conv1d(series, kernel, padding=reach).view(-1, channels, steps).transpose(1, 2)
 
-    if exists is None:
-        return convolve(scores) / convolve(torch.ones_like(scores[:1]))
-    present = exists.to(scores.dtype)
-    return convolve(scores * present) / convolve(present).clamp(min=1e-6)
+    present = torch.ones_like(scores[:1]) if exists is None else exists.to(scores.dtype)
+    weight = kernel.sum() - convolve(1 - present) if ends else convolve(present)
+    return convolve(scores * present) / weight.clamp(min=1e-6)
 
 
 def persists_in_time(values: Tensor, exists: Tensor | None = None) -> Tensor:

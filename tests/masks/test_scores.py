@@ -129,3 +129,15 @@ def test_persistence_is_judged_on_cells_that_exist() -> None:
     exists = (torch.arange(120) < 60)[None, :, None].expand_as(steady)
     assert not persists_in_time(steady).any()
     assert persists_in_time(steady, exists).all()
+
+
+def test_the_last_step_is_not_lifted_by_its_high_neighbour_where_the_series_ends_in_nothing() -> None:
+    scores = torch.zeros(1, 30, 1)
+    scores[:, 26:29] = 1
+    lifted, level = (smooth_in_time(scores, 1.5, ends=ends)[0, :, 0] for ends in (False, True))
+    assert lifted[29] > 0.9 * lifted[26]
+    assert level[29] < 0.7 * level[26:29].min()
+    inner = torch.randn(1, 30, 2, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(
+        smooth_in_time(inner, 1.0, ends=True)[:, 5:25], smooth_in_time(inner, 1.0)[:, 5:25], rtol=1e-4, atol=1e-5
+    )
