@@ -55,7 +55,7 @@ class Effort:
     judges: int
 
 
-USUAL = Effort(levels=(3, 6, 2), keep=4, finest=3.0, both_games=True, steps=36, zooms=2, judges=3)
+USUAL = Effort(levels=(3, 5, 2), keep=4, finest=3.0, both_games=True, steps=30, zooms=2, judges=3)
 FAST = Effort(levels=(1, 1, 1), keep=3, finest=3.0, both_games=False, steps=10, zooms=1, judges=2)
 
 

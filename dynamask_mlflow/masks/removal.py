@@ -15,7 +15,7 @@ from dynamask_mlflow.masks.game import Game
 from dynamask_mlflow.masks.operators import Perturbation
 from dynamask_mlflow.masks.scores import Order
 
-_LEARNING_RATE = 0.8
+_LEARNING_RATE = 1.0
 _TRIAL = 0.1
 # Areas of the first half of the descent, and of the second.
 _AREAS = ((0.01, 0.4), (0.03, 0.25))

@@ -2,7 +2,8 @@
 
 A recurrent net that has made up its mind hardly feels a single cell: its gradients say next to nothing about where
 it did so. It does feel the loss of a whole stretch. So the channels that gradients feel at all are tried as a whole,
-the best stretches are cut into halves (left, middle, right), and again, down to a few steps.
+the best stretches are cut into halves (left and right, of the very best also the middle), and again, down to a few
+steps.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from torch import Tensor
 
 from dynamask_mlflow.masks.game import Game
 
-MOST_CHANNELS = 10
+MOST_CHANNELS = 6
+_MIDDLES = 2
 _STEP = 7001
 
 
@@ -88,7 +90,8 @@ def number_of_trials(steps: int, channels: int, keep: int, finest: float) -> int
     """How many stretches of each instance are tried."""
     trials, length, candidates = min(channels, MOST_CHANNELS), float(steps), min(channels, MOST_CHANNELS)
     while length > finest:
-        candidates = 3 * min(keep, candidates)
+        cut = min(keep, candidates)
+        candidates = 2 * cut + min(_MIDDLES, cut)
         trials, length = trials + candidates, max(length / 2, finest)
     return trials
 
@@ -101,10 +104,10 @@ def _best(worths: Tensor, hopes: Tensor, keep: int) -> Tensor:
 
 
 def _halves(stretches: list[_Stretch], best: Tensor, half: float, rows: Tensor) -> list[_Stretch]:
-    """The left, middle and right half of the best stretches of each instance."""
+    """The left and right half of the best stretches of each instance, and of the very best the middle."""
     channels, starts = (torch.stack([getattr(s, name) for s in stretches], 1) for name in ("channel", "start"))
     return [
         _Stretch(channels[rows, best[:, k]], torch.floor(starts[rows, best[:, k]] + shift))
         for k in range(best.shape[1])
-        for shift in (0.0, half / 2, half)
+        for shift in ((0.0, half / 2, half) if k < _MIDDLES else (0.0, half))
     ]

@@ -121,7 +121,7 @@ def test_a_net_that_is_sure_early_is_still_asked_for_the_whole_event() -> None:
     masks = explain(sure, high_stretch(), progress=False)
     lit = masks.masks > 0.5
     assert lit[:, STRETCH, 2].mean() > 0.8
-    assert lit[:, STRETCH, 2].sum() > 0.9 * lit.sum()
+    assert lit[:, STRETCH, 2].sum() > 0.8 * lit.sum()
 
 
 @pytest.mark.parametrize("task", ["classification", "regression"])
