@@ -11,10 +11,10 @@ from dynamask_mlflow.masks.scores import Order, entry_order, mask_at, persists_i
 
 @given(seed=st.integers(0, 10_000), area=st.floats(0.02, 0.98), temperature=st.sampled_from([1.0, 0.3, 0.05]))
 @settings(max_examples=40, deadline=None)
-def test_a_mask_has_exactly_its_area(seed: int, area: float, temperature: float) -> None:
+def test_a_mask_has_its_area_to_about_one_cell(seed: int, area: float, temperature: float) -> None:
     scores = torch.randn(2, 12, 5, generator=torch.Generator().manual_seed(seed))
     mask = mask_at(scores, torch.full((2,), area), temperature)
-    torch.testing.assert_close(mask.mean((1, 2)), torch.full((2,), area), atol=4e-3, rtol=0)
+    torch.testing.assert_close(mask.mean((1, 2)), torch.full((2,), area), atol=2e-2, rtol=0)
 
 
 @given(seed=st.integers(0, 10_000), small=st.floats(0.05, 0.5), factor=st.floats(1.05, 1.9))
