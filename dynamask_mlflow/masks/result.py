@@ -79,8 +79,9 @@ class Masks:
     @property
     def removal(self) -> FloatArray:
         """Which cells to remove first to turn the answer: the order fitted for it, else worth, else the scores."""
-        known = [values for values in (self.removal_order, self.worth) if values is not None]
-        return known[0] if known else self.scores
+        if self.removal_order is not None:
+            return self.removal_order
+        return self.scores if self.worth is None else self.worth
 
     @property
     def influence(self) -> FloatArray:

@@ -13,8 +13,9 @@ _SOLVER_STEPS = 14
 
 
 def mask_at(scores: Tensor, area: Tensor, temperature: float, exists: Tensor | None = None) -> Tensor:
-    """M_a = sigmoid((Z - q_a) / temperature), with q_a such that the mask's mean is exactly the area.
+    """M_a = sigmoid((Z - q_a) / temperature), with q_a such that the mask's mean is the area.
 
+    The search for q_a takes a fixed number of steps, so that nothing waits for the device, and ends within about a cell.
     Masks of growing area are nested, and cells of equal score get equal shares.
 
     Args:
@@ -87,14 +88,12 @@ def persists_in_time(values: Tensor, exists: Tensor | None = None) -> Tensor:
 
     Of values without memory the neighbours are the worse prophets, by half.
     """
-    neighbours = [values[:, :-2], values[:, 2:]]
+    between = (values[:, :-2] + values[:, 2:]) / 2
     whole = torch.ones_like(values) if exists is None else exists.to(values.dtype)
     mean = (values * whole).sum(1, keepdim=True) / whole.sum(1, keepdim=True).clamp(min=1)
     inner, seen = values[:, 1:-1], whole[:, :-2] * whole[:, 1:-1] * whole[:, 2:]
-    missed = [
-        ((guess - inner).square() * seen).flatten(1).sum(1) for guess in ((neighbours[0] + neighbours[1]) / 2, mean)
-    ]
-    return missed[0] < missed[1]
+    by_neighbours, by_mean = (((guess - inner).square() * seen).flatten(1).sum(1) for guess in (between, mean))
+    return by_neighbours < by_mean
 
 
 @dataclass(frozen=True)
