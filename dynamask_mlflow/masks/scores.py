@@ -15,7 +15,8 @@ _SOLVER_STEPS = 14
 def mask_at(scores: Tensor, area: Tensor, temperature: float, exists: Tensor | None = None) -> Tensor:
     """M_a = sigmoid((Z - q_a) / temperature), with q_a such that the mask's mean is the area.
 
-    The search for q_a takes a fixed number of steps, so that nothing waits for the device, and ends within about a cell.
+    The search for q_a takes a fixed number of steps, so that nothing waits for the device: it ends within about a
+    cell.
     Masks of growing area are nested, and cells of equal score get equal shares.
 
     Args:
