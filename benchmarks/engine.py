@@ -24,7 +24,7 @@ from dynamask_mlflow.masks.descent import Adam, game_gradient
 from dynamask_mlflow.masks.draws import Draws
 from dynamask_mlflow.masks.game import Game
 from dynamask_mlflow.masks.operators import Batch, parse_operators
-from dynamask_mlflow.masks.zoom import number_of_trials
+from dynamask_mlflow.masks.zoom import number_of_looks
 
 INSTANCES = 64
 REPEATS = 3
@@ -70,7 +70,7 @@ def work_of(task: Task, x: Tensor) -> tuple[int, int]:
         return steps + (nested.CREDIT_LEVELS if task.task == "classification" else 0), 0
     effort = one_answer.USUAL
     steps = effort.steps + sum(effort.levels)
-    return steps, 2 * number_of_trials(x.shape[1], x.shape[2], effort.keep, effort.finest)
+    return steps, number_of_looks(x.shape[1], x.shape[2], effort.keep, effort.finest, games=2)
 
 
 def _answers_once(task: Task) -> bool:

@@ -6,8 +6,10 @@ import math
 from collections.abc import Callable
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
+_STEEPER = 0.1
 DEFAULT_AREAS = (0.0025, 0.006, 0.015, 0.04, 0.1, 0.25, 0.6)
 
 Curve = Callable[[Tensor], Tensor]
@@ -28,10 +30,6 @@ def extremal_area(areas: Tensor, errors: Tensor, epsilon: float) -> tuple[Tensor
     return areas.gather(1, torch.where(missed[:, None], last, first))[:, 0], missed
 
 
-Price = Callable[[Tensor], Tensor]
-"""Takes areas, returns what they cost; 1 is the whole distance."""
-
-
 def falling_price(area: Tensor, scale: float) -> Tensor:
     """scale ln(1 + a / .003), until one more unit of area costs 2; then 2 for each.
 
@@ -45,37 +43,68 @@ def falling_price(area: Tensor, scale: float) -> Tensor:
 
 
 def thrifty_area(
-    areas: Tensor, distances: Tensor, price: float | Price = 1.0, curve: Curve | None = None, zooms: int = 0
+    areas: Tensor, distances: Tensor, price: float = 1.0, curve: Curve | None = None, zooms: int = 0
 ) -> tuple[Tensor, Tensor]:
     """a* = argmin r(a) + price a: a cell must buy more than `price` times its share 1/n of the distance.
 
     Args:
         areas: (B, A) in ascending order, about equally spaced on a logarithmic scale.
         distances: (B, A) r at those areas.
-        price: of a cell, in cells' shares of the distance; or a function of the area.
+        price: of a cell, in cells' shares of the distance.
         curve: evaluates r elsewhere, for the zooms.
         zooms: how often the spacing is halved around the best area.
 
     Returns:
         (B,) the area and (B,) r(a*) + price a*.
     """
-
-    def costs_of(shares: Tensor) -> Tensor:
-        return price(shares) if callable(price) else price * shares
-
-    cost = distances + costs_of(areas)
+    cost = distances + price * areas
     index = cost.argmin(1, keepdim=True)
     area, best = areas.gather(1, index), cost.gather(1, index)
-    ratio = (areas[:, -1:] / areas[:, :1]) ** (1 / max(1, areas.shape[1] - 1))
+    ratio = _spacing(areas)
     for _ in range(zooms if curve is not None else 0):
         ratio = ratio.sqrt()
         nearby = torch.cat([area / ratio, (area * ratio).clamp(max=1)], 1)
         assert curve is not None
         candidates = torch.cat([area, nearby], 1)
-        costs = torch.cat([best, curve(nearby) + costs_of(nearby)], 1)
+        costs = torch.cat([best, curve(nearby) + price * nearby], 1)
         index = costs.argmin(1, keepdim=True)
         area, best = candidates.gather(1, index), costs.gather(1, index)
     return area[:, 0], best[:, 0]
+
+
+def knee_area(areas: Tensor, costs: Tensor, cost_of: Curve, looks: int) -> Tensor:
+    """(B,) the area of least cost, on a curve that falls steeply before its minimum and climbs gently after it.
+
+    Each look halves the spacing, towards the cheaper neighbour of the best area so far; the smaller one may cost a
+    little more, since the curve is steeper there.
+
+    Args:
+        areas, costs: (B, A), in ascending order of the areas, about equally spaced on a logarithmic scale.
+        cost_of: the cost elsewhere.
+        looks: how many more areas are tried.
+    """
+    ratio = _spacing(areas)
+    for _ in range(looks):
+        ratio = ratio.sqrt()
+        index = costs.argmin(1, keepdim=True)
+        area, fenced = areas.gather(1, index), F.pad(costs, (1, 1), value=float("inf"))
+        smaller = fenced.gather(1, index) < fenced.gather(1, index + 2) + _STEEPER
+        between = torch.where(smaller, area / ratio, (area * ratio).clamp(max=1))
+        areas, order = torch.cat([areas, between], 1).sort(1)
+        costs = torch.cat([costs, cost_of(between)], 1).gather(1, order)
+    return best_area(areas, costs)
+
+
+def window_around(areas: Tensor, costs: Tensor, before: int, after: int) -> Tensor:
+    """(B, before + 1 + after): the places of the areas about the one of least cost."""
+    number = min(before + 1 + after, areas.shape[1])
+    first = (costs.argmin(1, keepdim=True) - before).clamp(min=0, max=areas.shape[1] - number)
+    return first + torch.arange(number, device=areas.device)
+
+
+def _spacing(areas: Tensor) -> Tensor:
+    """(B, 1): the factor from one area to the next."""
+    return (areas[:, -1:] / areas[:, :1]) ** (1 / max(1, areas.shape[1] - 1))
 
 
 def log_grid(low: float, high: float, number: int) -> tuple[float, ...]:

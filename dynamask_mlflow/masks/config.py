@@ -40,7 +40,7 @@ class ExplainConfig:
         time_weight: weight lambda_c of the jumps of the mask over time; None lets the method choose.
         fast: fewer steps and levels: about half the cost, for a first look.
         steps: optimisation steps; None is the method's default.
-        learning_rate: step size; None is the method's default.
+        learning_rate: step size; None is the method's default. One answer a sequence is fitted without one.
         momentum: alpha of Algorithm 1, for method="paper"; so are the next three.
         size_weight: lambda_0, the first weight of the size regulariser.
         dilation: delta, the factor by which that weight grows.

@@ -159,11 +159,18 @@ class Game:
         most = reach.amax(0)
         return torch.where(most > 0, reach / most.clamp(min=1e-12), torch.ones_like(reach))
 
+    def whole(self) -> Tensor:
+        """(B,): how far the answer stands with all cells."""
+        return self._standing(self.discrepancy.reference)
+
+    def nothing(self, index: int) -> Tensor:
+        """(B,): how far the answer stands with all cells removed by one operator."""
+        assert self.emptied is not None
+        return self._standing(self.emptied[index])
+
     def gap(self) -> Tensor:
         """(O, B): how much further the answer stands with all cells than with none."""
-        assert self.emptied is not None
-        whole = self._standing(self.discrepancy.reference)
-        return torch.stack([whole - self._standing(answer) for answer in self.emptied])
+        return torch.stack([self.whole() - self.nothing(index) for index in range(len(self.operators))])
 
     @property
     def signed(self) -> bool:

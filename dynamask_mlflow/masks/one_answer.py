@@ -4,9 +4,9 @@ Three looks at the same decision:
 
 - gradients between the empty and the full mask tell how each cell moves the class margin;
 - whole stretches, removed and kept (see `zoom`), tell where a net decides that no longer feels single cells;
-- a short descent in the deletion game (see `removal`) finds which cells, removed, turn the answer.
+- a short play of the deletion game (see `removal`) finds which cells, removed, turn the answer.
 
-The ordering follows the first two, and the third where they leave a choice.
+The ordering follows the first two; the third is an ordering of its own.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from dynamask_mlflow.masks.area import falling_price, thrifty_area
+from dynamask_mlflow.masks.area import falling_price, knee_area, window_around
 from dynamask_mlflow.masks.conclusion import MaskAt, conclude, distances_of
 from dynamask_mlflow.masks.config import ExplainConfig
 from dynamask_mlflow.masks.fitted import Fitted, Tick
 from dynamask_mlflow.masks.game import Game
-from dynamask_mlflow.masks.removal import delete, in_the_order_of, with_remover
+from dynamask_mlflow.masks.removal import delete, in_the_order_of, led_by, turns_better, with_remover
 from dynamask_mlflow.masks.scores import Order, smooth_in_time
-from dynamask_mlflow.masks.start import path_gradients, starting_scores, without_influence
+from dynamask_mlflow.masks.start import path_gradients, without_influence
 from dynamask_mlflow.masks.zoom import zoom_worth
 
 # The first removes, the second is the blank on which stretches are tried alone; all of them judge.
@@ -34,7 +34,8 @@ OPERATORS = ("time_mean", "neutral", "noise")
 _PRAISE_WIDTH, _WIDTH = 1.0, 1.5
 _AGREEMENT = 0.3
 _AGAINST = 0.1
-_DELETION_SHARE = 0.15
+# Stretches and smoothing blur. Gradients sharpen the order where their few best cells turn the answer no worse.
+_SHARP_SHARE, _FEW = 0.2, 0.05
 # A class need only stand; of a value every digit counts, and so does a cell that moves it a little.
 _CLASS_PRICE, _VALUE_PRICE = 0.15, 0.06
 # A net that is sure rests on more cells than it needs: they are missed only when all of them are faint.
@@ -55,8 +56,8 @@ class Effort:
     judges: int
 
 
-USUAL = Effort(levels=(3, 5, 2), keep=4, finest=3.0, both_games=True, steps=30, zooms=2, judges=3)
-FAST = Effort(levels=(1, 1, 1), keep=3, finest=3.0, both_games=False, steps=10, zooms=1, judges=2)
+USUAL = Effort(levels=(3, 5, 2), keep=4, finest=3.0, both_games=True, steps=14, zooms=2, judges=3)
+FAST = Effort(levels=(1, 1, 1), keep=3, finest=3.0, both_games=False, steps=6, zooms=1, judges=2)
 
 
 def fit_one_answer(game: Game, config: ExplainConfig, tick: Tick) -> Fitted:
@@ -70,25 +71,33 @@ def fit_one_answer(game: Game, config: ExplainConfig, tick: Tick) -> Fitted:
     by_mean, gradients = by_operator[0], _weighted(torch.stack(by_operator), grip, game.gap())
     removing = with_remover(game, grip)
     support = _support(removing, gradients, influence, effort)
-    starts = [starting_scores(by_mean), starting_scores(support)]
-    deletion, stability = delete(game, config, effort.steps, starts, number, tick)
-    order = Order.of(_agreed(support, deletion, _DELETION_SHARE * grip[0], exists), exists)
+    precise = turns_better(removing, gradients, support, _FEW)
+    start = torch.where(precise[:, None, None], by_mean, support)
+    deletion, stability = delete(game, config, effort.steps, start, number, tick)
+    sharp = _SHARP_SHARE * grip[0] * precise
+    scores = _agreed(support, gradients, sharp, exists)
+    order = Order.of(scores, exists)
     judges = range(len(game.operators))[: effort.judges]
 
     def mask_at(area: Tensor) -> Tensor:
         return order.mask(torch.maximum(area, 1 / number))
 
     def automatic(areas: Tensor, distances: Tensor) -> Tensor:
-        def rated(near: Tensor, kept: Tensor) -> Tensor:
-            return (kept + _when_faint(removing, mask_at, judges, near)) / 3
-
-        def curve(near: Tensor) -> Tensor:
-            return rated(near, distances_of(game, mask_at, judges, near))
-
         price = partial(falling_price, scale=_CLASS_PRICE if game.by_margin else _VALUE_PRICE)
-        # The largest area costs more than there is to gain.
-        areas, distances = areas[:, :-1], distances[:, :-1]
-        return thrifty_area(areas, rated(areas, distances), price, curve, effort.zooms)[0]
+
+        def cost_of(near: Tensor, kept: Tensor) -> Tensor:
+            return (kept + _when_faint(removing, mask_at, judges, near)) / 3 + price(near)
+
+        # The largest area costs more than there is to gain. Of the others those count that are about enough when kept.
+        areas, kept = areas[:, :-1], distances[:, :-1]
+        window = window_around(areas, kept + price(areas), before=1, after=2)
+        areas, kept = areas.gather(1, window), kept.gather(1, window)
+        return knee_area(
+            areas,
+            cost_of(areas, kept),
+            lambda near: cost_of(near, distances_of(game, mask_at, judges, near)),
+            effort.zooms,
+        )
 
     worth = by_mean * game.normaliser.sqrt()[:, None, None]
     fitted = conclude(
@@ -102,7 +111,7 @@ def fit_one_answer(game: Game, config: ExplainConfig, tick: Tick) -> Fitted:
         idle,
         stability,
         worth,
-        in_the_order_of(worth, deletion, exists),
+        in_the_order_of(worth, led_by(game, scores, deletion), exists),
     )
     if game.by_margin:
         fitted.diagnostics["margin"] = game.margin()

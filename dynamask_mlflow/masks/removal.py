@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from dynamask_mlflow.masks.config import ExplainConfig
-from dynamask_mlflow.masks.descent import Adam, game_gradient, spread_evenly
+from dynamask_mlflow.masks.descent import spread_evenly
 from dynamask_mlflow.masks.fitted import Tick
 from dynamask_mlflow.masks.game import Game
+from dynamask_mlflow.masks.objective import time_regulariser
 from dynamask_mlflow.masks.operators import Perturbation
-from dynamask_mlflow.masks.scores import Order
+from dynamask_mlflow.masks.scores import top_cells
 
-_LEARNING_RATE = 1.0
-_TRIAL = 0.1
-# Areas of the first half of the descent, and of the second.
-_AREAS = ((0.01, 0.4), (0.03, 0.25))
+_HANDFUL, _TENTH = 0.01, 0.1
+_PATIENCE = 0.02
+_AREAS = (0.05, 0.3)
 _WEAK = 0.5
 
 
@@ -43,36 +42,53 @@ def _either(condition: Tensor, yes: Perturbation, no: Perturbation) -> Perturbat
 
 
 def delete(
-    game: Game, config: ExplainConfig, steps: int, starts: Sequence[Tensor], number: Tensor, tick: Tick
+    game: Game, config: ExplainConfig, steps: int, start: Tensor, number: Tensor, tick: Tick
 ) -> tuple[Tensor, Tensor]:
     """Scores whose best cells, removed by the first operator, turn the answer, at every area at once.
 
-    Starts from whichever scores already do it better. Also: how much of the mask the second half left in place.
+    Fictitious play: each step removes the cells that have looked best so far, asks what every cell is worth there, and
+    adds that to the average, later steps with more weight. Also: how much of the mask the second half left in place.
     """
     steps = config.steps or steps
     deletion = replace(game, deletion=True)
     exists = game.batch.exists
-
-    def left(scores: Tensor) -> Tensor:
-        mask = Order.of(scores, exists).mask(torch.full_like(number, _TRIAL))
-        return game.standing(1 - mask, 0, 0)
-
-    better = left(starts[1]) < left(starts[0])
-    scores = torch.where(better[:, None, None], starts[1], starts[0])
-    state = Adam(scores, config.learning_rate or _LEARNING_RATE, steps)
-    midway = state.scores
+    scores = midway = start
+    weights, (low, high) = 1.0, _AREAS
     for step in range(steps):
         if step == steps // 2:
-            midway = state.scores
-        low, high = _AREAS[2 * step >= steps]
-        share = low * (high / low) ** spread_evenly(step)
-        area = torch.maximum(torch.full_like(number, share), 1 / number)
-        state.descend(game_gradient(deletion, state.scores, area, 0, step, steps, config.time_weight or 0.0, number))
+            midway = scores
+        mask = top_cells(scores, low * (high / low) ** spread_evenly(step), exists)
+        gradient = deletion.gradient(mask, 0, step)
+        if config.time_weight:
+            gradient = gradient + config.time_weight * time_regulariser(mask, exists)[1] / number[:, None, None]
+        weights += step + 1
+        scores = scores.lerp(-gradient, (step + 1) / weights)
         tick()
-    tenth = torch.full_like(number, 0.1)
-    before, after = (Order.of(scores, exists).mask(tenth) for scores in (midway, state.scores))
+    before, after = (top_cells(scores, _TENTH, exists) for scores in (midway, scores))
     same = torch.minimum(before, after).flatten(1).sum(1) / after.flatten(1).sum(1).clamp(min=1e-12)
-    return state.scores, same
+    return scores, same
+
+
+def turns_better(game: Game, one: Tensor, other: Tensor, share: float) -> Tensor:
+    """(B,): whether the answer stands no firmer without the best `share` of the cells by one than by the other."""
+    return _left(game, one, share) <= _left(game, other, share)
+
+
+def led_by(game: Game, few: Tensor, many: Tensor) -> Tensor:
+    """The scores `many`, but with the best cells by `few` at their head where these few turn the answer sooner.
+
+    The play looks at masks of a twentieth of the cells and more; a handful may do. Not where that costs later on.
+    """
+    head = top_cells(few, _HANDFUL, game.batch.exists) > 0
+    led = torch.where(head, few - few.flatten(1).amin(1)[:, None, None] + many.flatten(1).amax(1)[:, None, None], many)
+    gain = _left(game, many, _HANDFUL) - _left(game, led, _HANDFUL)
+    cost = _left(game, led, _TENTH) - _left(game, many, _TENTH)
+    return torch.where(((gain > 0) & (cost <= _PATIENCE * gain))[:, None, None], led, many)
+
+
+def _left(game: Game, scores: Tensor, share: float) -> Tensor:
+    """(B,): how far the answer stands without the best cells."""
+    return game.standing(1 - top_cells(scores, share, game.batch.exists), 0, 0)
 
 
 def in_the_order_of(values: Tensor, scores: Tensor, exists: Tensor | None) -> Tensor:

@@ -54,6 +54,20 @@ def mask_at(scores: Tensor, area: Tensor, temperature: float, exists: Tensor | N
     return mask.view_as(scores)
 
 
+def top_cells(scores: Tensor, area: float, exists: Tensor | None = None) -> Tensor:
+    """(B, T, d): 1 for the best share `area` of the cells, at least one, and for all that tie with the last of them."""
+    z = scores.flatten(1)
+    most = max(1, math.ceil(area * z.shape[1]))
+    if exists is None:
+        least = z.topk(most, dim=1).values[:, -1:]
+        return (z >= least).to(z.dtype).view_as(scores)
+    present = exists.flatten(1)
+    z = z.masked_fill(~present, float("-inf"))
+    number = (area * present.sum(1, keepdim=True)).ceil().clamp(min=1, max=most).long()
+    least = z.topk(most, dim=1).values.gather(1, number - 1)
+    return ((z >= least) & present).to(z.dtype).view_as(scores)
+
+
 def score_gradient(gradient: Tensor, mask: Tensor, temperature: float) -> Tensor:
     """dL/dZ from dL/dM. The threshold moves with the scores so that the area stays: the mean shift drops out."""
     flat = gradient.flatten(1)
@@ -116,12 +130,16 @@ class Order:
         z = scores.flatten(1)
         if exists is not None:
             z = z.masked_fill(~exists.flatten(1), float("-inf"))
-        z = z.contiguous()
-        ordered = z.sort(1).values.contiguous()
-        below, up_to = torch.searchsorted(ordered, z), torch.searchsorted(ordered, z, right=True)
-        number = torch.full_like(z[:, 0], z.shape[1]) if exists is None else exists.flatten(1).sum(1).to(z.dtype)
-        above, ties = z.shape[1] - up_to, up_to - below
-        return cls(above.to(z.dtype).view_as(scores), ties.to(z.dtype).view_as(scores), number.clamp(min=1), exists)
+        size = z.shape[1]
+        ordered, cell = z.sort(1, descending=True)
+        place = torch.arange(size, device=z.device, dtype=z.dtype).expand_as(z)
+        differs = ordered[:, 1:] != ordered[:, :-1]
+        first, last = F.pad(differs, (1, 0), value=True), F.pad(differs, (0, 1), value=True)
+        start = (place * first).cummax(1).values
+        end = torch.where(last, place + 1, float(size)).flip(1).cummin(1).values.flip(1)
+        above, ties = (torch.empty_like(z).scatter_(1, cell, sorted_) for sorted_ in (start, end - start))
+        number = torch.full_like(z[:, 0], size) if exists is None else exists.flatten(1).sum(1).to(z.dtype)
+        return cls(above.view_as(scores), ties.view_as(scores), number.clamp(min=1), exists)
 
     def mask(self, area: Tensor) -> Tensor:
         """The best share `area` (B,) of the cells: 1, 0, and an equal share for cells that tie at the edge."""
