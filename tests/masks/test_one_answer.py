@@ -7,12 +7,14 @@ from torch import Tensor
 
 from dynamask_mlflow import Masks, explain
 from dynamask_mlflow.masks.black_box import BlackBox
+from dynamask_mlflow.masks.config import ExplainConfig
 from dynamask_mlflow.masks.draws import Draws
 from dynamask_mlflow.masks.game import Game
 from dynamask_mlflow.masks.influence import influence_order
 from dynamask_mlflow.masks.operators import Batch, parse_operators
-from dynamask_mlflow.masks.removal import with_remover
-from dynamask_mlflow.masks.zoom import number_of_trials, zoom_worth
+from dynamask_mlflow.masks.removal import delete, led_by, with_remover
+from dynamask_mlflow.masks.scores import top_cells
+from dynamask_mlflow.masks.zoom import MOST_CHANNELS, number_of_looks, zoom_worth
 
 STEPS, CHANNELS = 32, 4
 STRETCH = slice(12, 20)
@@ -46,7 +48,7 @@ def two_cells(number: int = 4) -> Tensor:
 def a_game(model: object, x: Tensor) -> Game:
     batch = Batch(x, None, torch.arange(len(x)), Draws(0, x.shape[1], x.shape[2], x.device))
     operators = parse_operators(("time_mean", "neutral"))
-    return Game.open(BlackBox(model, "classification", "logits"), batch, operators, "auto", False)  # type: ignore[arg-type]
+    return Game.open(BlackBox(model, "classification", "logits"), batch, operators, "auto", False, one_answer=True)  # type: ignore[arg-type]
 
 
 def test_stretches_find_what_gradients_do_not_feel() -> None:
@@ -61,7 +63,8 @@ def test_stretches_find_what_gradients_do_not_feel() -> None:
     assert (worth[:, STRETCH, 2].amin(1) > worth[:, :8, 2].amax(1)).all()
 
 
-def test_the_number_of_trials_is_the_number_of_looks() -> None:
+@pytest.mark.parametrize(("channels", "insertion"), [(CHANNELS, None), (CHANNELS, 1), (31, 1), (12, None)])
+def test_the_zoom_takes_as_many_looks_as_it_says(channels: int, insertion: int | None) -> None:
     looks = 0
 
     def counted(x: Tensor) -> Tensor:
@@ -69,11 +72,69 @@ def test_the_number_of_trials_is_the_number_of_looks() -> None:
         looks += 1
         return latched(x)
 
-    x = high_stretch()
+    x = torch.cat([high_stretch(), torch.zeros(5, STEPS, channels - CHANNELS)], 2)
     game = a_game(counted, x)
     looks = 0
-    zoom_worth(game, torch.ones(len(x), CHANNELS), torch.zeros_like(x), 2, 3.0, 0, None, torch.ones_like(x))
-    assert looks == 1 + number_of_trials(STEPS, CHANNELS, 2, 3.0)
+    zoom_worth(game, torch.ones(len(x), channels), torch.zeros_like(x), 2, 3.0, 0, insertion, torch.ones_like(x))
+    assert looks == number_of_looks(STEPS, channels, 2, 3.0, games=1 if insertion is None else 2)
+
+
+def test_a_channel_that_gradients_do_not_feel_is_found_among_many() -> None:
+    channels = 4 * MOST_CHANNELS
+    x = torch.cat([high_stretch(), torch.zeros(5, STEPS, channels - CHANNELS)], 2)
+    felt = torch.arange(channels).flip(0).float().expand(len(x), -1).clone()
+    felt[:, 2] = 0.0
+    game = a_game(latched, x)
+    worth = zoom_worth(game, felt, torch.zeros_like(x), 3, 3.0, 0, 1, torch.ones_like(x))
+    others = [channel for channel in range(channels) if channel != 2]
+    assert (worth[:, STRETCH, 2].mean(1) > 10 * worth[:, :, others].abs().amax((1, 2))).all()
+
+
+def test_the_last_stretches_are_tried_a_step_beside() -> None:
+    """Halves of 32 steps begin at even steps or at multiples of four; this story begins between them."""
+
+    def needs_three(x: Tensor) -> Tensor:
+        margin = 8 * torch.sigmoid(20 * (x[:, 13:16, 2].amin(1) - 1)) - 4
+        return torch.stack([torch.zeros_like(margin), margin], 1)
+
+    x = torch.zeros(2, STEPS, CHANNELS)
+    x[:, 13:16, 2] = 3.0
+    worth = zoom_worth(
+        a_game(needs_three, x), torch.ones(2, CHANNELS), torch.zeros_like(x), 3, 3.0, 0, 1, torch.ones_like(x)
+    )
+    assert (worth.flatten(1).topk(3).indices.sort(1).values == torch.tensor([13, 14, 15]) * CHANNELS + 2).all()
+
+
+def crossed(x: Tensor) -> Tensor:
+    """A margin whose best few cells to remove are not its best many: pairs that only count together."""
+    single, pairs = x[:, :4, 0].sum(1), x[:, :, 1] * x[:, :, 2]
+    margin = 1.2 * single + pairs.sum(1)
+    return torch.stack([torch.zeros_like(margin), margin], 1)
+
+
+def test_the_deletion_play_turns_more_than_the_gradients_it_starts_from() -> None:
+    x = torch.randn(6, STEPS, CHANNELS, generator=torch.Generator().manual_seed(2)) + 0.5
+    game = a_game(crossed, x)
+    start = game.worth(0.5, 0, 0)
+    number = torch.full((len(x),), float(x[0].numel()))
+    played, stability = delete(game, ExplainConfig(), 14, start, number, lambda: None)
+
+    def left(scores: Tensor) -> Tensor:
+        return torch.stack([game.standing(1 - top_cells(scores, share), 0, 0) for share in (0.05, 0.1, 0.2)])
+
+    assert (left(played) <= left(start) + 1e-5).all()
+    assert (left(played) < left(start) - 0.01).any()
+    assert ((stability >= 0) & (stability <= 1)).all()
+
+
+def test_a_handful_leads_the_removal_only_where_it_turns_the_answer_sooner() -> None:
+    x = two_cells().repeat(1, 9, 3)
+    game = a_game(weighted, x)
+    truth, other = torch.zeros_like(x), torch.rand(x.shape, generator=torch.Generator().manual_seed(3))
+    truth[:, 3, 0], other[:, 3, 0] = 1.0, 0.0
+    led = led_by(game, truth, other)
+    assert (led.flatten(1).argmax(1) == 3 * x.shape[2]).all()
+    torch.testing.assert_close(led_by(game, other, truth), truth)
 
 
 def test_a_channel_that_speaks_for_and_against_is_still_looked_into() -> None:

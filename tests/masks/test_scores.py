@@ -5,8 +5,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dynamask_mlflow.masks.area import best_area, extremal_area, falling_price, thrifty_area
-from dynamask_mlflow.masks.scores import Order, entry_order, mask_at, persists_in_time, smooth_in_time
+from dynamask_mlflow.masks.area import (
+    best_area,
+    extremal_area,
+    falling_price,
+    knee_area,
+    thrifty_area,
+    window_around,
+)
+from dynamask_mlflow.masks.scores import Order, entry_order, mask_at, persists_in_time, smooth_in_time, top_cells
 
 
 @given(seed=st.integers(0, 10_000), area=st.floats(0.02, 0.98), temperature=st.sampled_from([1.0, 0.3, 0.05]))
@@ -82,6 +89,52 @@ def test_the_thrifty_area_zooms_in_on_the_knee_of_the_curve() -> None:
 
     area, _ = thrifty_area(areas, curve(areas), 1.0, curve, zooms=8)
     assert area.item() == pytest.approx(0.03, rel=0.05)
+
+
+def test_the_knee_is_found_by_looking_towards_the_cheaper_side() -> None:
+    looked: list[float] = []
+
+    def cost(a: torch.Tensor) -> torch.Tensor:
+        return (a / 0.03).log().abs()
+
+    def counted(a: torch.Tensor) -> torch.Tensor:
+        looked.extend(a.flatten().tolist())
+        return cost(a)
+
+    areas = torch.tensor([[0.0064, 0.016, 0.04, 0.1]])
+    assert knee_area(areas, cost(areas), counted, looks=0).item() == pytest.approx(0.04)
+    area = knee_area(areas, cost(areas), counted, looks=4).item()
+    assert len(looked) == 4
+    assert looked[0] == pytest.approx(0.04 / 2.5**0.5)
+    assert area == pytest.approx(0.03, rel=0.1)
+    # At the end of the grid there is but one side to look at.
+    looked.clear()
+    knee_area(torch.tensor([[0.1, 0.2]]), torch.tensor([[0.0, 1.0]]), counted, looks=1)
+    assert looked == [pytest.approx(0.1 * 2**0.5)]
+
+
+def test_a_window_of_areas_stays_on_the_grid() -> None:
+    areas = torch.arange(6.0).expand(3, -1)
+    costs = torch.tensor([[0.0, 1, 1, 1, 1, 1], [1, 1, 0.0, 1, 1, 1], [1, 1, 1, 1, 1, 0.0]])
+    window = window_around(areas, costs, before=1, after=2)
+    assert window.tolist() == [[0, 1, 2, 3], [1, 2, 3, 4], [2, 3, 4, 5]]
+    assert window_around(areas[:, :2], costs[:, :2], before=1, after=2).tolist() == [[0, 1]] * 3
+
+
+@given(seed=st.integers(0, 10_000), area=st.floats(0.01, 1.0), holes=st.booleans())
+@settings(max_examples=40, deadline=None)
+def test_top_cells_are_those_of_the_order(seed: int, area: float, holes: bool) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    scores = torch.randn(3, 11, 4, generator=generator)
+    exists = torch.rand(3, 11, 4, generator=generator) > 0.3 if holes else None
+    order = Order.of(scores, exists)
+    whole = (area * order.number - 1e-4).ceil().clamp(min=1) / order.number
+    torch.testing.assert_close(top_cells(scores, area - 1e-6, exists), order.mask(whole), atol=1e-4, rtol=0)
+
+
+def test_cells_that_tie_with_the_last_of_the_top_come_too() -> None:
+    scores = torch.tensor([[[3.0, 1.0], [1.0, 0.0]]])
+    assert top_cells(scores, 0.5).tolist() == [[[1.0, 1.0], [1.0, 0.0]]]
 
 
 @given(seed=st.integers(0, 10_000), area=st.floats(0.02, 0.98))
