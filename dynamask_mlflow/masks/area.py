@@ -60,7 +60,7 @@ def thrifty_area(
     cost = distances + price * areas
     index = cost.argmin(1, keepdim=True)
     area, best = areas.gather(1, index), cost.gather(1, index)
-    ratio = _spacing(areas)
+    ratio = (areas[:, -1:] / areas[:, :1]) ** (1 / max(1, areas.shape[1] - 1))
     for _ in range(zooms if curve is not None else 0):
         ratio = ratio.sqrt()
         nearby = torch.cat([area / ratio, (area * ratio).clamp(max=1)], 1)
@@ -75,21 +75,20 @@ def thrifty_area(
 def knee_area(areas: Tensor, costs: Tensor, cost_of: Curve, looks: int) -> Tensor:
     """(B,) the area of least cost, on a curve that falls steeply before its minimum and climbs gently after it.
 
-    Each look halves the spacing, towards the cheaper neighbour of the best area so far; the smaller one may cost a
-    little more, since the curve is steeper there.
+    Each look goes halfway, on a logarithmic scale, from the best area so far to its cheaper neighbour; the smaller one
+    may cost a little more, since the curve is steeper there.
 
     Args:
-        areas, costs: (B, A), in ascending order of the areas, about equally spaced on a logarithmic scale.
+        areas, costs: (B, A), in ascending order of the areas.
         cost_of: the cost elsewhere.
         looks: how many more areas are tried.
     """
-    ratio = _spacing(areas)
     for _ in range(looks):
-        ratio = ratio.sqrt()
         index = costs.argmin(1, keepdim=True)
-        area, fenced = areas.gather(1, index), F.pad(costs, (1, 1), value=float("inf"))
+        fenced = F.pad(costs, (1, 1), value=float("inf"))
         smaller = fenced.gather(1, index) < fenced.gather(1, index + 2) + _STEEPER
-        between = torch.where(smaller, area / ratio, (area * ratio).clamp(max=1))
+        neighbour = torch.where(smaller, index - 1, index + 1).clamp(min=0, max=areas.shape[1] - 1)
+        between = (areas.gather(1, index) * areas.gather(1, neighbour)).sqrt()
         areas, order = torch.cat([areas, between], 1).sort(1)
         costs = torch.cat([costs, cost_of(between)], 1).gather(1, order)
     return best_area(areas, costs)
@@ -100,11 +99,6 @@ def window_around(areas: Tensor, costs: Tensor, before: int, after: int) -> Tens
     number = min(before + 1 + after, areas.shape[1])
     first = (costs.argmin(1, keepdim=True) - before).clamp(min=0, max=areas.shape[1] - number)
     return first + torch.arange(number, device=areas.device)
-
-
-def _spacing(areas: Tensor) -> Tensor:
-    """(B, 1): the factor from one area to the next."""
-    return (areas[:, -1:] / areas[:, :1]) ** (1 / max(1, areas.shape[1] - 1))
 
 
 def log_grid(low: float, high: float, number: int) -> tuple[float, ...]:

@@ -52,12 +52,12 @@ class Effort:
     finest: float
     both_games: bool
     steps: int
-    zooms: int
+    looks: int
     judges: int
 
 
-USUAL = Effort(levels=(3, 5, 2), keep=4, finest=3.0, both_games=True, steps=14, zooms=2, judges=3)
-FAST = Effort(levels=(1, 1, 1), keep=3, finest=3.0, both_games=False, steps=6, zooms=1, judges=2)
+USUAL = Effort(levels=(3, 5, 2), keep=4, finest=3.0, both_games=True, steps=14, looks=2, judges=3)
+FAST = Effort(levels=(1, 1, 1), keep=3, finest=3.0, both_games=False, steps=6, looks=1, judges=2)
 
 
 def fit_one_answer(game: Game, config: ExplainConfig, tick: Tick) -> Fitted:
@@ -85,19 +85,19 @@ def fit_one_answer(game: Game, config: ExplainConfig, tick: Tick) -> Fitted:
     def automatic(areas: Tensor, distances: Tensor) -> Tensor:
         price = partial(falling_price, scale=_CLASS_PRICE if game.by_margin else _VALUE_PRICE)
 
+        def kept_at(near: Tensor) -> Tensor:
+            return distances_of(game, mask_at, judges, near)
+
         def cost_of(near: Tensor, kept: Tensor) -> Tensor:
             return (kept + _when_faint(removing, mask_at, judges, near)) / 3 + price(near)
 
-        # The largest area costs more than there is to gain. Of the others those count that are about enough when kept.
-        areas, kept = areas[:, :-1], distances[:, :-1]
+        # From a single cell on. The largest area costs more than there is to gain.
+        single = (1 / number)[:, None]
+        areas = torch.cat([single, torch.maximum(areas[:, :-1], single)], 1)
+        kept = torch.cat([kept_at(single), distances[:, :-1]], 1)
         window = window_around(areas, kept + price(areas), before=1, after=2)
         areas, kept = areas.gather(1, window), kept.gather(1, window)
-        return knee_area(
-            areas,
-            cost_of(areas, kept),
-            lambda near: cost_of(near, distances_of(game, mask_at, judges, near)),
-            effort.zooms,
-        )
+        return knee_area(areas, cost_of(areas, kept), lambda near: cost_of(near, kept_at(near)), effort.looks)
 
     worth = by_mean * game.normaliser.sqrt()[:, None, None]
     fitted = conclude(

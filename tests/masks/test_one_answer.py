@@ -127,6 +127,17 @@ def test_the_deletion_play_turns_more_than_the_gradients_it_starts_from() -> Non
     assert ((stability >= 0) & (stability <= 1)).all()
 
 
+@pytest.mark.parametrize("steps", [20, 60, 300])
+def test_one_cell_is_a_mask_of_one_cell_however_long_the_series(steps: int) -> None:
+    def highest(x: Tensor) -> Tensor:
+        return 3 * x[:, :, :2].amax(1)
+
+    x = 0.4 * torch.randn(6, steps, 5, generator=torch.Generator().manual_seed(4))
+    x[torch.arange(6), torch.arange(6) * steps // 7, torch.arange(6) % 2] = 5.0
+    masks = explain(highest, x, task="classification", progress=False)
+    np.testing.assert_array_equal(masks.masks > 0.5, x.numpy() == 5.0)
+
+
 def test_a_handful_leads_the_removal_only_where_it_turns_the_answer_sooner() -> None:
     x = two_cells().repeat(1, 9, 3)
     game = a_game(weighted, x)
