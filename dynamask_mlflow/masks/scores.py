@@ -135,9 +135,15 @@ class Order:
         place = torch.arange(size, device=z.device, dtype=z.dtype).expand_as(z)
         differs = ordered[:, 1:] != ordered[:, :-1]
         first, last = F.pad(differs, (1, 0), value=True), F.pad(differs, (0, 1), value=True)
-        start = (place * first).cummax(1).values
-        end = torch.where(last, place + 1, float(size)).flip(1).cummin(1).values.flip(1)
-        above, ties = (torch.empty_like(z).scatter_(1, cell, sorted_) for sorted_ in (start, end - start))
+        group = first.cumsum(1) - 1
+
+        def of_group(values: Tensor, where: Tensor) -> Tensor:
+            """The value at the one place of each group that is marked, for all of the group."""
+            kept = values.new_zeros(len(values), size + 1).scatter_(1, torch.where(where, group, size), values)
+            return kept.gather(1, group)
+
+        start, end = of_group(place, first), of_group(place + 1, last)
+        above, ties = (torch.empty_like(z).scatter_(1, cell, values) for values in (start, end - start))
         number = torch.full_like(z[:, 0], size) if exists is None else exists.flatten(1).sum(1).to(z.dtype)
         return cls(above.view_as(scores), ties.view_as(scores), number.clamp(min=1), exists)
 
