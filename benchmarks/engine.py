@@ -24,6 +24,7 @@ from dynamask_mlflow.masks.descent import Adam, game_gradient
 from dynamask_mlflow.masks.draws import Draws
 from dynamask_mlflow.masks.game import Game
 from dynamask_mlflow.masks.operators import Batch, parse_operators
+from dynamask_mlflow.masks.scores import top_cells
 from dynamask_mlflow.masks.zoom import number_of_looks
 
 INSTANCES = 64
@@ -78,7 +79,7 @@ def _answers_once(task: Task) -> bool:
 
 
 def fit_steps(task: Task, x: Tensor) -> list[Callable[[], None]]:
-    """The steps of the fit, one for each operator of its descent."""
+    """The steps of the fit, one for each operator of its descent; of one answer a sequence, of the deletion play."""
     once = _answers_once(task)
     operators = one_answer.OPERATORS[:1] if once else nested.OPERATORS
     batch = Batch(x, None, torch.arange(len(x)), Draws(0, x.shape[1], x.shape[2], x.device))
@@ -87,10 +88,13 @@ def fit_steps(task: Task, x: Tensor) -> list[Callable[[], None]]:
     state = Adam(torch.randn_like(x), 0.01, 1000)
     area, number = torch.full((len(x),), 0.1), torch.full((len(x),), float(x[0].numel()))
 
+    def play() -> None:
+        state.scores = state.scores.lerp(-game.gradient(top_cells(state.scores, 0.1), 0, 0), 0.1)
+
     def step_of(index: int) -> Callable[[], None]:
         return lambda: state.descend(game_gradient(game, state.scores, area, index, index, 100, 0.0, number))
 
-    return [step_of(index) for index in range(len(operators))]
+    return [play] if once else [step_of(index) for index in range(len(operators))]
 
 
 def compare(task: Task) -> dict[str, float | str]:
