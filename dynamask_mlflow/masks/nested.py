@@ -26,7 +26,7 @@ from dynamask_mlflow.masks.descent import COLD, Adam, game_gradient, spread_even
 from dynamask_mlflow.masks.fitted import Fitted, Tick
 from dynamask_mlflow.masks.game import Game
 from dynamask_mlflow.masks.objective import time_regulariser
-from dynamask_mlflow.masks.operators import Batch, Operator, parse_operators
+from dynamask_mlflow.masks.operators import Batch, among, parse_operators
 from dynamask_mlflow.masks.scores import Order, entry_order, mask_at, persists_in_time, smooth_in_time
 from dynamask_mlflow.masks.start import path_gradients, starting_scores, without_influence
 
@@ -109,8 +109,8 @@ class _Fit:
         self.number = (
             x.new_full((len(x),), float(cells)) if self.exists is None else self.exists.flatten(1).sum(1).to(x.dtype)
         ).clamp(min=1)
-        self.judges = _among(game.operators, _JUDGES)
-        self.jury = _among(game.operators, _JURY)
+        self.judges = among(game.operators, _JUDGES)
+        self.jury = among(game.operators, _JURY)
         self.idle = torch.zeros_like(x, dtype=torch.bool)
 
     def run(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -151,7 +151,7 @@ class _Fit:
         nothing where a reading happens to be nothing, so both are smoothed over time where credit persists.
         """
         levels = self.plan.credit_levels
-        blank = _among(self.game.operators, ("neutral",))[0]
+        blank = among(self.game.operators, ("neutral",))[0]
         credit = torch.zeros_like(fitted)
         for level in range(levels):
             credit += self.game.credit((level + 0.5) / levels, blank, level)
@@ -207,12 +207,6 @@ class _Fit:
         chosen = torch.stack(costs).argmin(0)
         rows = torch.arange(len(chosen), device=chosen.device)
         return torch.stack(list(candidates))[chosen, rows], torch.stack(areas)[chosen, rows]
-
-
-def _among(operators: Sequence[Operator], specs: Sequence[str]) -> list[int]:
-    """Positions of the operators with those specs; of all operators when there are none."""
-    chosen = [i for i, operator in enumerate(operators) if operator.spec in specs]
-    return chosen or list(range(len(operators)))
 
 
 def _conclude(fit: _Fit, scores: Tensor, area: Tensor, stability: Tensor, config: ExplainConfig) -> Fitted:

@@ -11,7 +11,6 @@ The ordering follows the first two; the third is an ordering of its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -23,12 +22,13 @@ from dynamask_mlflow.masks.conclusion import MaskAt, conclude, distances_of
 from dynamask_mlflow.masks.config import ExplainConfig
 from dynamask_mlflow.masks.fitted import Fitted, Tick
 from dynamask_mlflow.masks.game import Game
+from dynamask_mlflow.masks.operators import among
 from dynamask_mlflow.masks.removal import delete, in_the_order_of, led_by, turns_better, with_remover
 from dynamask_mlflow.masks.scores import Order, smooth_in_time
 from dynamask_mlflow.masks.start import path_gradients, without_influence
 from dynamask_mlflow.masks.zoom import zoom_worth
 
-# The first removes, the second is the blank on which stretches are tried alone; all of them judge.
+# The first removes, the second is the blank on which stretches are tried alone.
 OPERATORS = ("time_mean", "neutral", "noise")
 
 _PRAISE_WIDTH, _WIDTH = 1.0, 1.5
@@ -48,16 +48,18 @@ class Effort:
     """How much work a fit takes."""
 
     levels: tuple[int, ...]
-    keep: int
+    keep: tuple[int, ...]
     finest: float
     both_games: bool
     steps: int
     looks: int
-    judges: int
+    judges: tuple[str, ...]
 
 
-USUAL = Effort(levels=(3, 5, 2), keep=4, finest=3.0, both_games=True, steps=14, looks=2, judges=3)
-FAST = Effort(levels=(1, 1, 1), keep=3, finest=3.0, both_games=False, steps=6, looks=1, judges=2)
+USUAL = Effort(
+    levels=(3, 5, 1), keep=(4, 4, 3), finest=3.0, both_games=True, steps=14, looks=2, judges=("time_mean", "noise")
+)
+FAST = Effort(levels=(1, 1, 1), keep=(3, 2), finest=3.0, both_games=False, steps=5, looks=1, judges=("noise",))
 
 
 def fit_one_answer(game: Game, config: ExplainConfig, tick: Tick) -> Fitted:
@@ -77,7 +79,7 @@ def fit_one_answer(game: Game, config: ExplainConfig, tick: Tick) -> Fitted:
     sharp = _SHARP_SHARE * grip[0] * precise
     scores = _agreed(support, gradients, sharp, exists)
     order = Order.of(scores, exists)
-    judges = range(len(game.operators))[: effort.judges]
+    judges = among(game.operators, effort.judges)
 
     def mask_at(area: Tensor) -> Tensor:
         return order.mask(torch.maximum(area, 1 / number))
@@ -89,7 +91,7 @@ def fit_one_answer(game: Game, config: ExplainConfig, tick: Tick) -> Fitted:
             return distances_of(game, mask_at, judges, near)
 
         def cost_of(near: Tensor, kept: Tensor) -> Tensor:
-            return (kept + _when_faint(removing, mask_at, judges, near)) / 3 + price(near)
+            return (kept + _when_faint(removing, mask_at, near)) / 3 + price(near)
 
         # From a single cell on. The largest area costs more than there is to gain.
         single = (1 / number)[:, None]
@@ -128,14 +130,14 @@ def _weighted(gradients: Tensor, grip: Tensor, gap: Tensor) -> Tensor:
     return (gradients * (weights / weights.sum(0))[:, :, None, None]).sum(0)
 
 
-def _when_faint(game: Game, mask_at: MaskAt, judges: Sequence[int], areas: Tensor) -> Tensor:
+def _when_faint(game: Game, mask_at: MaskAt, areas: Tensor) -> Tensor:
     """Two more distances, added: with nothing but the cells at part of their strength, and with only a part removed."""
     deletion = replace(game, deletion=True)
 
     def distance(asked: Game, strength: float, judge: int) -> Tensor:
         return distances_of(asked, lambda area: strength * mask_at(area), (judge,), areas)
 
-    last = judges[-1]
+    last = len(game.operators) - 1
     kept = [distance(game, strength, min(judge, last)) for judge, strength in _FAINT_KEPT]
     removed = [distance(deletion, strength, 0) for strength in _FAINT_REMOVED]
     return torch.stack(kept).mean(0) + torch.stack(removed).mean(0)

@@ -322,3 +322,9 @@ def parse_operators(specs: Sequence[str | Operator]) -> tuple[Operator, ...]:
     if not specs:
         raise ValueError("Expected at least one perturbation operator, but got none.")
     return tuple(parse_operator(spec) for spec in specs)
+
+
+def among(operators: Sequence[Operator], specs: Sequence[str]) -> list[int]:
+    """Positions of the operators with those specs; of all operators when there are none."""
+    chosen = [i for i, operator in enumerate(operators) if operator.spec in specs]
+    return chosen or list(range(len(operators)))

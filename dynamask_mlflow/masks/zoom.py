@@ -8,7 +8,7 @@ best also the middle), and again, down to a few steps; the last ones are also tr
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -41,7 +41,14 @@ class _Looks:
 
 
 def zoom_worth(
-    game: Game, felt: Tensor, hope: Tensor, keep: int, finest: float, removal: int, insertion: int | None, seen: Tensor
+    game: Game,
+    felt: Tensor,
+    hope: Tensor,
+    keep: Sequence[int],
+    finest: float,
+    removal: int,
+    insertion: int | None,
+    seen: Tensor,
 ) -> Tensor:
     """(B, T, d): worth a cell, summed over the scales at which it was looked at.
 
@@ -53,7 +60,8 @@ def zoom_worth(
         felt: (B, d) how much gradients feel a channel; MOST_CHANNELS are tried.
         hope: (B, T, d) what gradients promise of each cell. A channel may speak for the answer here and against it
             there, and come to nothing as a whole.
-        keep: how many stretches are cut up further: the worthiest, and last the one of most hope beside them.
+        keep: how many stretches are cut up further, the first time, the second time, and so on: the worthiest, and
+            last the one of most hope beside them.
         finest: length in steps at which to stop.
         removal, insertion: operators of the two games; None leaves the second out.
         seen: (B, T, d) 1 where a cell exists.
@@ -95,11 +103,13 @@ def zoom_worth(
             number += mask
         return _Looks(torch.stack(worths, 1), torch.stack(hopes, 1), shared, number)
 
+    cuts = 0
     while length > finest:
         looks = look_at(stretches)
         total += looks.shared / looks.number.clamp(min=1)
-        stretches = _halves(stretches, _best(looks.worths, looks.hopes, keep), length / 2, rows)
-        length = max(length / 2, finest)
+        best = _best(looks.worths, looks.hopes, keep[min(cuts, len(keep) - 1)])
+        stretches = _halves(stretches, best, length / 2, rows)
+        length, cuts = max(length / 2, finest), cuts + 1
     looks = look_at(stretches)
     beside = look_at(_beside(stretches, looks.worths, x.shape[1] - length, rows))
     return total + (looks.shared + beside.shared) / (looks.number + beside.number).clamp(min=1)
@@ -122,17 +132,17 @@ def _channels(felt: Tensor, loss_without: Callable[[Tensor], Tensor]) -> Tensor:
     return torch.cat([first, rest], 1)
 
 
-def number_of_looks(steps: int, channels: int, keep: int, finest: float, games: int) -> int:
+def number_of_looks(steps: int, channels: int, keep: Sequence[int], finest: float, games: int) -> int:
     """How many forward passes an instance takes."""
     halvings, rest = 0, max(1, channels - MOST_CHANNELS + 1)
     while rest > 1:
         halvings, rest = halvings + 1, (rest + 1) // 2
     candidates = min(channels, MOST_CHANNELS)
-    trials, length = candidates, float(steps)
+    trials, cuts, length = candidates, 0, float(steps)
     while length > finest:
-        cut = min(keep, candidates)
+        cut = min(keep[min(cuts, len(keep) - 1)], candidates)
         candidates = 2 * cut + min(_MIDDLES, cut)
-        trials, length = trials + candidates, max(length / 2, finest)
+        trials, cuts, length = trials + candidates, cuts + 1, max(length / 2, finest)
     return 2 * halvings + games * (trials + 2 * min(_SHIFTED, candidates))
 
 

@@ -57,7 +57,7 @@ def test_stretches_find_what_gradients_do_not_feel() -> None:
     (gradient,) = torch.autograd.grad(latched(leaf)[:, 1].sum(), leaf)
     assert gradient.abs().max() < 1e-6
     worth = zoom_worth(
-        a_game(latched, x), torch.ones(len(x), CHANNELS), torch.zeros_like(x), 3, 3.0, 0, 1, torch.ones_like(x)
+        a_game(latched, x), torch.ones(len(x), CHANNELS), torch.zeros_like(x), (3,), 3.0, 0, 1, torch.ones_like(x)
     )
     assert (worth[:, STRETCH, 2].mean(1) > 10 * worth[:, :, [0, 1, 3]].abs().amax((1, 2))).all()
     assert (worth[:, STRETCH, 2].amin(1) > worth[:, :8, 2].amax(1)).all()
@@ -75,8 +75,8 @@ def test_the_zoom_takes_as_many_looks_as_it_says(channels: int, insertion: int |
     x = torch.cat([high_stretch(), torch.zeros(5, STEPS, channels - CHANNELS)], 2)
     game = a_game(counted, x)
     looks = 0
-    zoom_worth(game, torch.ones(len(x), channels), torch.zeros_like(x), 2, 3.0, 0, insertion, torch.ones_like(x))
-    assert looks == number_of_looks(STEPS, channels, 2, 3.0, games=1 if insertion is None else 2)
+    zoom_worth(game, torch.ones(len(x), channels), torch.zeros_like(x), (3, 2), 3.0, 0, insertion, torch.ones_like(x))
+    assert looks == number_of_looks(STEPS, channels, (3, 2), 3.0, games=1 if insertion is None else 2)
 
 
 def test_a_channel_that_gradients_do_not_feel_is_found_among_many() -> None:
@@ -85,7 +85,7 @@ def test_a_channel_that_gradients_do_not_feel_is_found_among_many() -> None:
     felt = torch.arange(channels).flip(0).float().expand(len(x), -1).clone()
     felt[:, 2] = 0.0
     game = a_game(latched, x)
-    worth = zoom_worth(game, felt, torch.zeros_like(x), 3, 3.0, 0, 1, torch.ones_like(x))
+    worth = zoom_worth(game, felt, torch.zeros_like(x), (3,), 3.0, 0, 1, torch.ones_like(x))
     others = [channel for channel in range(channels) if channel != 2]
     assert (worth[:, STRETCH, 2].mean(1) > 10 * worth[:, :, others].abs().amax((1, 2))).all()
 
@@ -100,7 +100,7 @@ def test_the_last_stretches_are_tried_a_step_beside() -> None:
     x = torch.zeros(2, STEPS, CHANNELS)
     x[:, 13:16, 2] = 3.0
     worth = zoom_worth(
-        a_game(needs_three, x), torch.ones(2, CHANNELS), torch.zeros_like(x), 3, 3.0, 0, 1, torch.ones_like(x)
+        a_game(needs_three, x), torch.ones(2, CHANNELS), torch.zeros_like(x), (3,), 3.0, 0, 1, torch.ones_like(x)
     )
     assert (worth.flatten(1).topk(3).indices.sort(1).values == torch.tensor([13, 14, 15]) * CHANNELS + 2).all()
 
@@ -159,7 +159,7 @@ def test_a_channel_that_speaks_for_and_against_is_still_looked_into() -> None:
     hope = torch.zeros_like(x)
     hope[:, 4:8, 2] = 1.0
     felt, seen = torch.ones(len(x), CHANNELS), torch.ones_like(x)
-    with_hope, without = (zoom_worth(a_game(both_ways, x), felt, h, 2, 4.0, 1, 1, seen) for h in (hope, 0 * hope))
+    with_hope, without = (zoom_worth(a_game(both_ways, x), felt, h, (2,), 4.0, 1, 1, seen) for h in (hope, 0 * hope))
     assert (with_hope[:, 4:8, 2].amin(1) > with_hope[:, 20:24, 2].amax(1)).all()
     assert (with_hope[:, 4:8, 2].amin(1) > with_hope[:, :, [0, 1, 3]].amax((1, 2))).all()
     assert (without[:, 4:8, 2] < 0).all()
