@@ -97,7 +97,7 @@ def planted_scores(case: Case, masks: Masks) -> Mapping[str, float]:
     if case.truth is None:
         raise ValueError("Expected a case whose salient cells are known, but it has none.")
     counted = np.ones(case.x.shape, dtype=np.bool_) if case.counted is None else case.counted
-    marked = (masks.masks >= 0.5) & counted
+    marked = masks.binary & counted
     hits = (marked & case.truth).sum(axis=(1, 2))
     values = {
         "auroc": m.auroc(masks.scores, case.truth, counted),

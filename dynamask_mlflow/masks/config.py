@@ -87,6 +87,8 @@ class ExplainConfig:
             object.__setattr__(self, "operators", (self.operators,))
         elif self.operators is not None:
             object.__setattr__(self, "operators", tuple(self.operators))
+        if isinstance(self.class_names, str):
+            raise ValueError(f"Expected class_names to be a list, but got {self.class_names!r}.")
         if self.class_names is not None:
             object.__setattr__(self, "class_names", tuple(str(name) for name in self.class_names))
         parse_target(self.target, self.class_names)

@@ -12,8 +12,8 @@ from dynamask_mlflow.masks.area import DEFAULT_AREAS
 from dynamask_mlflow.masks.black_box import BlackBox
 from dynamask_mlflow.masks.config import ExplainConfig
 from dynamask_mlflow.masks.fitted import Fitted, Method, Tick
-from dynamask_mlflow.masks.perturbation_objective import PerturbationObjective
 from dynamask_mlflow.masks.operators import Batch, parse_operators
+from dynamask_mlflow.masks.perturbation_objective import PerturbationObjective
 from dynamask_mlflow.saliency.question import Question, ask
 
 

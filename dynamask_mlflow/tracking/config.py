@@ -34,7 +34,6 @@ class EvaluationConfig(ExplainConfig):
         hash_ids: replace ids by keyed hashes; the key is the environment variable DYNAMASK_ID_SALT.
         title: of the report.
         time_unit: what one step is called in the report: "hour", "day", ...
-        class_names: names of the classes for the report.
         spool: folder for results on their way to the server; None is the system's folder for temporary files.
     """
 
@@ -52,7 +51,6 @@ class EvaluationConfig(ExplainConfig):
     hash_ids: bool = False
     title: str | None = None
     time_unit: str = "step"
-    class_names: tuple[str, ...] | None = None
     spool: str | None = None
 
     def __post_init__(self) -> None:
