@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from dynamask_mlflow.audit.errors import AuditError
+from dynamask_mlflow.tracking.filters import equals
 
 if TYPE_CHECKING:
     import torch
@@ -52,8 +53,8 @@ def resolve_model(uri: str) -> ModelRef:
         elif version:
             found = client.get_model_version(name, version)
         else:
-            versions = client.search_model_versions(f"name = '{name}'")
-            found = max(versions, key=lambda v: int(v.version))
+            versions = client.search_model_versions(equals("name", name))
+            found = max((v for v in versions if v.name == name), key=lambda v: int(v.version))
     except (MlflowException, ValueError) as error:
         if isinstance(error, MlflowException) and not _says_no(error):
             raise

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dynamask_mlflow.audit.models import ModelRef
 from dynamask_mlflow.audit.verdict import Verdict
+from dynamask_mlflow.tracking.filters import tag_equals
 from dynamask_mlflow.tracking.metric_log import Point
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def find_or_create_run(experiment: str, key: str, name: str, tags: Mapping[str, 
 
     client = MlflowClient()
     home = _experiment(client, experiment)
-    found = client.search_runs([home], f"tags.`{KEY}` = '{key}'", order_by=["attributes.start_time ASC"], max_results=1)
+    found = client.search_runs([home], tag_equals(KEY, key), order_by=["attributes.start_time ASC"], max_results=1)
     if found:
         run_id = str(found[0].info.run_id)
         client.update_run(run_id, status="RUNNING")
@@ -150,9 +151,9 @@ def audit_history(experiment: str, name: str, version: str | None = None) -> lis
     home = client.get_experiment_by_name(experiment)
     if home is None:
         return []
-    wanted = f"tags.`{KIND}` = 'audit' and tags.`{MODEL}` = '{name}'"
+    wanted = f"{tag_equals(KIND, 'audit')} and {tag_equals(MODEL, name)}"
     if version is not None:
-        wanted += f" and tags.`{VERSION}` = '{version}'"
+        wanted += f" and {tag_equals(VERSION, version)}"
     found: list[Run] = []
     page = client.search_runs([home.experiment_id], wanted)
     while True:
@@ -160,7 +161,7 @@ def audit_history(experiment: str, name: str, version: str | None = None) -> lis
         if not page.token:
             break
         page = client.search_runs([home.experiment_id], wanted, page_token=page.token)
-    entries = [_entry(run) for run in found if VERDICT in run.data.tags]
+    entries = [_entry(run) for run in found if VERDICT in run.data.tags and run.data.tags[MODEL] == name]
     return sorted(entries, key=lambda entry: (entry.start, entry.version))
 
 

@@ -15,10 +15,11 @@ from dynamask_mlflow.audit.config import AuditConfig, digest
 from dynamask_mlflow.audit.errors import AuditError
 from dynamask_mlflow.audit.measured import Measured
 from dynamask_mlflow.audit.models import ModelRef, resolve_model
-from dynamask_mlflow.audit.shards import default_store, gather_role, plan_shards, read_source
+from dynamask_mlflow.audit.shards import checked_store, gather_role, plan_shards, read_source
 from dynamask_mlflow.audit.statistics import noise_floor, rounding_noise
 from dynamask_mlflow.audit.windows import dataset_digest, draw, find_rows, parse_window
 from dynamask_mlflow.audit.workers import Workers
+from dynamask_mlflow.tracking.filters import equals
 from dynamask_mlflow.tracking.profile import plain
 from dynamask_mlflow.tracking.sequences import Sequences
 
@@ -88,7 +89,7 @@ def prepare_reference(
         "split": split,
         "rows": [int(row) for row in chosen],
         "config": config.to_dict(),
-        "store": store or default_store(),
+        "store": checked_store(store),
         "experiment": experiment,
         "run_id": run_id,
         "key": key,
@@ -193,8 +194,8 @@ def previous_reference(ref: ModelRef) -> str | None:
     """The run id of the reference of the nearest earlier version that has one."""
     from mlflow import MlflowClient
 
-    versions = MlflowClient().search_model_versions(f"name = '{ref.name}'")
-    earlier = [v for v in versions if int(v.version) < int(ref.version) and publish.REFERENCE in v.tags]
+    versions = MlflowClient().search_model_versions(equals("name", ref.name))
+    earlier = [v for v in versions if v.name == ref.name and int(v.version) < int(ref.version) and publish.REFERENCE in v.tags]
     return max(earlier, key=lambda v: int(v.version)).tags[publish.REFERENCE] if earlier else None
 
 

@@ -26,7 +26,7 @@ from dynamask_mlflow.audit.reference import (
     previous_reference,
     reference_record,
 )
-from dynamask_mlflow.audit.shards import default_store, plan_shards
+from dynamask_mlflow.audit.shards import checked_store, plan_shards
 from dynamask_mlflow.audit.verdict import Verdict
 from dynamask_mlflow.audit.windows import dataset_channels, dataset_digest, draw, find_rows, parse_window
 from dynamask_mlflow.audit.workers import Workers
@@ -84,7 +84,7 @@ def prepare_audit(
         "split": split,
         "rows": [int(row) for row in rows],
         "config": config.to_dict(),
-        "store": store or default_store(),
+        "store": checked_store(store),
         "experiment": experiment,
         "run_id": run_id,
         "key": key,

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dynamask_mlflow.masks.result import Masks
 from dynamask_mlflow.tracking.config import EvaluationConfig
+from dynamask_mlflow.tracking.device import require_device
 from dynamask_mlflow.tracking.erasure import Floats, answers_every_step
 from dynamask_mlflow.tracking.isolation import isolate
 from dynamask_mlflow.tracking.sampling import choose_rows
@@ -77,6 +78,7 @@ def evaluate_masks(
     from dynamask_mlflow.masks.operators import parse_operators
     from dynamask_mlflow.masks.registry import find_method
 
+    require_device(config.device)
     for method in config.all_methods:  # a wrong name should not be found out after an hour of fits
         find_method(method)
     if config.operators is not None:
