@@ -32,9 +32,7 @@ ELSEWHERE = [
 
 
 @pytest.mark.parametrize("address", [*ELSEWHERE, "", "a\0b"])
-def test_other_kinds_of_address_are_refused(
-    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_kinds_of_address_are_refused(address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match="Expected data to be a path") as raised:
         local_path(address, "data")
