@@ -195,9 +195,8 @@ def previous_reference(ref: ModelRef) -> str | None:
     from mlflow import MlflowClient
 
     versions = MlflowClient().search_model_versions(equals("name", ref.name))
-    earlier = [
-        v for v in versions if v.name == ref.name and int(v.version) < int(ref.version) and publish.REFERENCE in v.tags
-    ]
+    own = [v for v in versions if v.name == ref.name and publish.REFERENCE in v.tags]
+    earlier = [v for v in own if int(v.version) < int(ref.version)]
     return max(earlier, key=lambda v: int(v.version)).tags[publish.REFERENCE] if earlier else None
 
 

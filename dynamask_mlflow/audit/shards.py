@@ -161,7 +161,7 @@ def read_source(source: dict[str, Any]) -> tuple[Sequences, NDArray[np.str_]]:
 
 
 def _hashed(sequences: Sequences, patients: NDArray[np.str_]) -> tuple[Sequences, NDArray[np.str_]]:
-    from dynamask_mlflow.tracking.artifacts import hashed
+    from dynamask_mlflow.tracking.privacy import hashed
 
     return replace(sequences, ids=tuple(map(hashed, sequences.ids))), np.asarray([hashed(p) for p in patients])
 

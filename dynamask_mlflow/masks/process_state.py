@@ -29,7 +29,7 @@ def untouched_process(model: object = None) -> Iterator[None]:
         undo.callback(random.setstate, random.getstate())
         undo.callback(np.random.set_state, np.random.get_state())  # noqa: NPY002
         undo.callback(torch.set_rng_state, torch.get_rng_state())
-        if torch.cuda.is_available() and torch.cuda.is_initialized():
+        if torch.cuda.is_available() and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
             undo.callback(torch.cuda.set_rng_state_all, torch.cuda.get_rng_state_all())
         if isinstance(model, nn.Module):
             undo.callback(_restore_module, *_module_state(model))
@@ -67,7 +67,7 @@ def _restore_environment(before: dict[str, str]) -> None:
 
 _Flags = list[tuple[nn.Module, bool]]
 _Buffers = list[tuple[nn.Module, str, Tensor | None, Tensor | None]]
-_Parameters = list[tuple[Tensor, bool, Tensor | None, Tensor | None]]
+_Parameters = list[tuple[nn.Parameter, bool, Tensor | None, Tensor | None]]
 
 
 def _module_state(model: nn.Module) -> tuple[_Flags, _Buffers, _Parameters]:

@@ -99,9 +99,7 @@ class EvaluationConfig(ExplainConfig):
         if self.sampling not in SAMPLINGS:
             raise ConfigError(f"Expected sampling to be one of {SAMPLINGS}, but got {self.sampling!r}.")
         if not _DEVICE.fullmatch(self.device):
-            raise ConfigError(
-                f'Expected device to be "auto" or a torch device such as "cuda:0", but got {self.device!r}.'
-            )
+            raise ConfigError(f"Expected device to be 'auto' or a torch device as 'cuda:0', but got {self.device!r}.")
         if self.spool is not None:
             try:
                 local_path(self.spool, "spool")

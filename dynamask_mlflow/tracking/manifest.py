@@ -151,11 +151,12 @@ def _point(stored: Any) -> Point:
     if not isinstance(stored, dict) or set(stored) - {"key", "value", "step"}:
         raise ConfigError("Expected points of key, value and step.")
     value = stored.get("value")
-    if isinstance(value, float) and not math.isfinite(value):
-        stored = {**stored, "value": 0.0}  # MLflow stores NaN; only its type is checked
-    point = Point(**stored)
-    check_types(point)
-    return point if value is stored["value"] else Point(point.key, value, point.step)
+    if type(value) is not float or math.isfinite(value):
+        point = Point(**stored)
+        check_types(point)
+        return point
+    check_types(Point(**{**stored, "value": 0.0}))  # MLflow stores NaN, which is no value of a setting
+    return Point(**stored)
 
 
 def _verify(spool: Path, manifest: Manifest) -> None:

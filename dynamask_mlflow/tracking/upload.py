@@ -90,7 +90,7 @@ def _leave_run(manifest: Manifest, tracking_uri: str | None) -> None:
     if answers(tracking_uri or _address(manifest)):
         return
     with contextlib.suppress(AttributeError, LookupError):
-        stack = fluent._active_run_stack.get()
+        stack = fluent._active_run_stack.get()  # type: ignore[no-untyped-call]
         stack[:] = [run for run in stack if run.info.run_id != manifest.run_id]
 
 

@@ -78,8 +78,9 @@ def test_a_flipped_bit_and_a_repeated_name_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ArchiveError, match="Expected"):
         load_arrays(path)
     twice = io.BytesIO()
-    with zipfile.ZipFile(twice, "w") as archive, pytest.warns(UserWarning, match="Duplicate"):
-        for _ in range(2):
+    with zipfile.ZipFile(twice, "w") as archive:
+        archive.writestr("x.npy", header("(1,)") + bytes(8))
+        with pytest.warns(UserWarning, match="Duplicate"):
             archive.writestr("x.npy", header("(1,)") + bytes(8))
     path.write_bytes(twice.getvalue())
     with pytest.raises(ArchiveError, match="every array once"):

