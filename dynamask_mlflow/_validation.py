@@ -6,7 +6,6 @@ import math
 import types
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
-from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 _WORDS = {
@@ -76,7 +75,6 @@ def describe(hint: Any) -> str:
     return _WORDS.get(hint, getattr(hint, "__name__", str(hint)))
 
 
-@cache
 def _hints(cls: Any) -> dict[str, Any]:
     return get_type_hints(cls)
 

@@ -7,6 +7,10 @@ from mlflow.exceptions import MlflowException
 from dynamask_mlflow._secrets import without_secrets
 
 
+class UntrustedModelError(ValueError):
+    """The model could run code of its own when it is loaded; nothing of it was."""
+
+
 class SpoolError(ValueError):
     """A folder cannot hold results, or does not hold what it should; the message says why."""
 

@@ -258,8 +258,7 @@ def test_a_poisoned_archive_is_refused(saved: str, tmp_path: Path) -> None:
         for name in before.namelist():
             poisoned = "sample_inputs" in name and name.endswith(".pt")
             after.writestr(name, checkpoint.getvalue() if poisoned else before.read(name))
-    with pytest.raises(MlflowException, match="pickle"):
-        load_untrusted(str(tmp_path / "m"))
+    load_untrusted(str(tmp_path / "m"))  # the record is left out
     assert not (tmp_path / "it-ran").exists()
     with contextlib.suppress(Exception):  # loaded as a trusted model it does run: the test can fail
         mlflow.pyfunc.load_model(str(tmp_path / "m"))
