@@ -21,6 +21,7 @@ from dynamask_mlflow.audit.windows import dataset_digest, draw, find_rows, parse
 from dynamask_mlflow.audit.workers import Workers
 from dynamask_mlflow.tracking.filters import equals
 from dynamask_mlflow.tracking.profile import plain
+from dynamask_mlflow.tracking.retries import short_retries
 from dynamask_mlflow.tracking.sequences import Sequences
 
 EXPERIMENT = "dynamask-audits"
@@ -269,5 +270,5 @@ def _inputs_file(request: dict[str, Any], name: str = "anchor_inputs.npz") -> Pa
 def _close_failed(run_id: str) -> None:
     import contextlib
 
-    with contextlib.suppress(Exception):  # the first error is the one to be heard
+    with contextlib.suppress(Exception), short_retries():  # the first error is the one to be heard
         publish.close_run(run_id, failed=True)

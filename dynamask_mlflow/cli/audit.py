@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dynamask_mlflow._secrets import without_secrets
+
 if TYPE_CHECKING:
     from dynamask_mlflow.audit import AuditConfig, Verdict
 
@@ -254,7 +256,7 @@ def _reported(as_json: bool) -> Iterator[None]:
     except click.ClickException:
         raise
     except Exception as error:
-        message = (str(error).strip() or type(error).__name__).splitlines()[0]
+        message = without_secrets((str(error).strip() or type(error).__name__).splitlines()[0])
         if as_json:
             click.echo(json.dumps({"state": "error", "error": message, "type": type(error).__name__}))
         else:
