@@ -33,8 +33,8 @@ def find_or_create_run(experiment: str, key: str, name: str, tags: Mapping[str, 
 
     client = MlflowClient()
     home = _experiment(client, experiment)
-    found = client.search_runs([home], tag_equals(KEY, key), order_by=["attributes.start_time ASC"])
-    found = [run for run in found if run.data.tags[KEY] == key]
+    matches = client.search_runs([home], tag_equals(KEY, key), order_by=["attributes.start_time ASC"])
+    found = [run for run in matches if run.data.tags[KEY] == key]
     if found:
         run_id = str(found[0].info.run_id)
         client.update_run(run_id, status="RUNNING")

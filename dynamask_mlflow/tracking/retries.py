@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 SECONDS_VARIABLE = "DYNAMASK_UPLOAD_SECONDS"
-_SECONDS, _PAUSE = 30.0, 2.0
+_SECONDS, _PAUSE, _LONGEST_TRY = 30.0, 2.0, 25.0
 _OURS = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
     "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
@@ -39,14 +39,17 @@ def short_retries() -> Iterator[None]:
 def patiently(work: Callable[[], Result], seconds: float | None = None) -> Result:
     """Do `work`, which can be repeated without harm, again and again until the server answers or the time is up."""
     limit = patience() if seconds is None else seconds
-    deadline: float | None = None
+    failed_at: float | None = None
     with short_retries():
         while True:
+            begin = time.monotonic()
             try:
                 return work()
             except Exception as error:
-                deadline = deadline or time.monotonic() + limit
-                if not is_lost(error) or time.monotonic() + _PAUSE > deadline:
+                now = time.monotonic()
+                failed_at = failed_at or now
+                next_try = min(now - begin, _LONGEST_TRY)  # a server that hangs costs as much again
+                if not is_lost(error) or now + _PAUSE + next_try > failed_at + limit:
                     raise
             time.sleep(_PAUSE)
 

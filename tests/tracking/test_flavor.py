@@ -271,3 +271,27 @@ def test_settings_of_an_unknown_kind_are_refused(saved: str, tmp_path: Path) -> 
     path.write_text(json.dumps({**json.loads(path.read_text()), "execute": "me"}))
     with pytest.raises(ValueError, match="Unknown key 'execute'"):
         dynamask_mlflow.load_model(str(tmp_path / "m"))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"steps": "10"},
+        {"channels": None},
+        {"explain": 5},
+        {"explain": {"seed": []}},
+        {"channel_names": 5},
+        {"task": []},
+    ],
+    ids=str,
+)
+def test_malformed_settings_are_named(saved: str, tmp_path: Path, change: dict[str, Any]) -> None:
+    shutil.copytree(saved, tmp_path / "m")
+    path = tmp_path / "m" / "dynamask.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    for untrusted in (False, True):
+        with pytest.raises(ValueError, match="Expected"):
+            dynamask_mlflow.load_model(str(tmp_path / "m"), untrusted=untrusted)
+    path.write_text("[]")
+    with pytest.raises(ValueError, match="but got list"):
+        dynamask_mlflow.load_model(str(tmp_path / "m"))

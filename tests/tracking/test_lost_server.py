@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -21,7 +22,10 @@ from small_networks import GRUClassifier, sequences
 import dynamask_mlflow
 from dynamask_mlflow.cli import main
 from dynamask_mlflow.tracking.errors import UploadError
+from dynamask_mlflow.tracking.metric_log import Point
 from dynamask_mlflow.tracking.retries import is_lost, patiently, short_retries
+from dynamask_mlflow.tracking.spool import new_spool, seal
+from dynamask_mlflow.tracking.upload import upload_or_keep
 
 pytestmark = pytest.mark.server
 
@@ -150,12 +154,23 @@ def test_a_full_store_fails_the_run_and_the_later_upload_finishes_it(
     assert client.get_run(run.info.run_id).info.status == "FINISHED"
 
 
-def test_no_password_is_printed_when_the_upload_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dynamask_mlflow.tracking.spool import new_spool, seal
+@pytest.mark.slow
+def test_a_server_that_hangs_is_reported_within_a_minute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith(("MLFLOW_HTTP", "DYNAMASK_UPLOAD"))]:
+        monkeypatch.delenv(name)
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen(50)  # connections are accepted, requests never answered
+        spool = empty_spool(tmp_path, f"http://127.0.0.1:{silent.getsockname()[1]}")
+        begin = time.monotonic()
+        with pytest.raises(UploadError, match="All results are saved in"):
+            upload_or_keep(spool)
+        assert time.monotonic() - begin < 60
+    assert spool.is_dir()
 
-    monkeypatch.setenv("DYNAMASK_UPLOAD_SECONDS", "0")
-    spool = new_spool(str(tmp_path / "spool"), "abc")
-    uri = f"http://ann:hunter2@127.0.0.1:{free_port()}"
+
+def empty_spool(folder: Path, uri: str) -> Path:
+    spool = new_spool(str(folder / "spool"), "abc")
     seal(
         spool,
         run_id="abc",
@@ -163,10 +178,17 @@ def test_no_password_is_printed_when_the_upload_fails(tmp_path: Path, monkeypatc
         model_id=None,
         link_model=False,
         dataset=("d", "1"),
-        points=[],
+        points=[Point("dynamask/area", 0.5)],
         tables=[],
         files=[],
     )
+    return spool
+
+
+def test_no_password_is_printed_when_the_upload_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DYNAMASK_UPLOAD_SECONDS", "0")
+    uri = f"http://ann:hunter2@127.0.0.1:{free_port()}"
+    spool = empty_spool(tmp_path, uri)
     assert "hunter2" not in (spool / "manifest.json").read_text()
     failed = CliRunner().invoke(main, ["upload", str(spool), "--tracking-uri", uri])
     assert failed.exit_code == 1
