@@ -7,29 +7,32 @@ from urllib.parse import unquote, unquote_plus
 
 HIDDEN = "***"
 
-_KEY = (
-    r"(?:[\w.\-]*(?:password|passwd|passphrase|secret|credential)[\w\-]*"
-    r"|[\w.\-]*(?:token|pwd|api[_\-]?key|access[_\-]?key|account[_\-]?key|private[_\-]?key|signature)(?:s|[_\-]\w+)?"
-    r"|[\w\-]*access[_\-]?key[_\-]?id|sig|pass|pw|auth|__extra__)"
+# Every repetition is bounded or possessive: a hostile text must not take long.
+_WORD = re.compile(r"(?<![\w.\-])(-{0,2})([\w.][\w.\-]*+)")
+_KEY = re.compile(
+    r"(?i)password|passwd|passphrase|secret|credential|private[_\-]?key|__extra__"
+    r"|(?:token|pwd|(?:api|access|account)[_\-]?key|signature)(?:s|[_\-]\w+)?$"
+    r"|(?:^|[_\-])(?:sig|pass|pw|auth)$"
 )
-_VALUE = r"""(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|\{[^}]*\}|[^\s&;,"'})\]]+)"""
-_OPEN_VALUE = r"[^;=\n]*(?=;)"  # ODBC: a value may hold spaces and ends with a semicolon
+_EQUALS = re.compile(r"[\"']?\s{0,20}+(?:=>|[=:])\s{0,20}+")
+_OPEN_VALUE = re.compile(r"(?![\"'{*])[^;=\n]{0,500}(?=;)")  # ODBC: a value may hold spaces and ends with a semicolon
+_VALUE = re.compile(r"\"(?:[^\"\\]|\\.)*+\"?|'(?:[^'\\]|\\.)*+'?|\{[^}]*+\}?|[^\s&;,\"'})\]]++")
+_ARGUMENT = re.compile(r"\s{1,20}+(?![-\s])")
 
-_SCHEME = re.compile(r"\b([A-Za-z][A-Za-z0-9+.\-]*:(?:/{2,}))([^\s\"'<>]+)")
-_ORACLE = re.compile(r"(?i)\b(jdbc:oracle:\w+:)[^\s@]*@")
-_BARE = re.compile(r"(?<![\w/@.:\-])[^\s/@:\"'(<=]+:[^\s/@]+@(?=[\w\[])")
+_SCHEME = re.compile(r"\b([A-Za-z][A-Za-z0-9+.\-]{0,40}:/{2,})([^\s\"'<>]++)")
+_ORACLE = re.compile(r"(?i)\b(jdbc:oracle:\w{1,20}:)[^\s@]{0,500}@")
+_BARE = re.compile(r"(?<![\w/@.:\-])[^\s/@:\"'(<=]{1,100}:[^\s/@]{1,300}@(?=[\w\[])")
 _HEADER = re.compile(
-    r"(?i)\b((?:proxy-)?authorization|(?:set-)?cookie|x-[\w\-]*(?:key|token|auth)[\w\-]*)"
-    r"([\"']?\s*[:=]\s*)([\"']?)[^\"'\n\r}]+"
+    r"(?i)\b((?:proxy-)?authorization|(?:set-)?cookie|x-[\w\-]{0,40}(?:key|token|auth)[\w\-]{0,40})"
+    r"([\"']?\s{0,20}[:=]\s{0,20})([\"']?)[^\"'\n\r}]++"
 )
-_SCHEME_WORD = re.compile(r"\b([Bb]earer|[Bb]asic|[Nn]egotiate)\s+(?=\S*[0-9A-Z=._\-])[A-Za-z0-9._~+/\-]{6,}=*")
-_PAIR = re.compile(rf"(?i)(?<![\w.\-])({_KEY})([\"']?\s*(?:=>|[=:])\s*)(?:{_VALUE}|(?<=[=:])$)")
-_OPEN_PAIR = re.compile(rf"(?i)(?<![\w.\-])({_KEY})(\s*=\s*)(?![\"'{{*])({_OPEN_VALUE})")
-_QUERY_KEY = re.compile(r"(?i)([?&](?:key|code|sv?ig|pass)=)[^\s&\"']+")
-_FLAG = re.compile(rf"(?i)(--?{_KEY})(\s+)(?!-)\S+")
+_SCHEME_WORD = re.compile(
+    r"\b([Bb]earer|[Bb]asic|[Nn]egotiate)\s{1,20}(?=\S{0,500}[0-9A-Z=._\-])[A-Za-z0-9._~+/\-]{6,}=*"
+)
+_QUERY_KEY = re.compile(r"(?i)([?&](?:key|code|pass)=)[^\s&\"']++")
 _KNOWN = re.compile(
-    r"\b(?:eyJ[\w\-]{8,}\.[\w\-]+\.[\w\-]*|dapi[0-9a-f]{32}(?:-\d)?|AKIA[0-9A-Z]{16}|gh[pousr]_\w{20,}"
-    r"|glpat-[\w\-]{16,}|hf_\w{20,}|xox[abprs]-[\w\-]{10,}|sk-[\w\-]{20,})"
+    r"\b(?:eyJ[\w\-]{8,}+\.[\w\-]++\.[\w\-]*+|dapi[0-9a-f]{32}(?:-\d)?|AKIA[0-9A-Z]{16}|gh[pousr]_\w{20,}+"
+    r"|glpat-[\w\-]{16,}+|hf_\w{20,}+|xox[abprs]-[\w\-]{10,}+|sk-[\w\-]{20,}+)"
 )
 
 
@@ -52,11 +55,27 @@ def _cleaned(text: str) -> str:
     text = _ORACLE.sub(r"\1@", text)
     text = _SCHEME.sub(_address, text)
     text = _BARE.sub("", text)
-    text = _OPEN_PAIR.sub(rf"\1\2{HIDDEN}", text)
-    text = _PAIR.sub(rf"\1\2{HIDDEN}", text)
+    text = _without_values(text)
     text = _QUERY_KEY.sub(rf"\1{HIDDEN}", text)
-    text = _FLAG.sub(rf"\1\2{HIDDEN}", text)
     return _KNOWN.sub(HIDDEN, text)
+
+
+def _without_values(text: str) -> str:
+    """`password=x`, `"token": "x"`, `--api-key x`, with the values hidden."""
+    parts, done, place = [], 0, 0
+    while found := _WORD.search(text, place):
+        place = found.end()
+        if not _KEY.search(found.group(2)[-200:]):
+            continue
+        start = _EQUALS.match(text, place) or (_ARGUMENT.match(text, place) if found.group(1) else None)
+        if start is None:
+            continue
+        open_value = _OPEN_VALUE.match(text, start.end()) if "=" in start.group() else None
+        value = open_value or _VALUE.match(text, start.end())
+        if value is not None and value.end() > value.start():
+            parts += [text[done : start.end()], HIDDEN]
+            done = place = value.end()
+    return "".join(parts) + text[done:]
 
 
 def _address(found: re.Match[str]) -> str:

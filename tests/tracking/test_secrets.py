@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from dynamask_mlflow._secrets import without_secrets
@@ -112,3 +114,15 @@ def test_what_is_no_secret_stays_as_it_is(text: str) -> None:
 def test_the_rest_of_an_address_stays() -> None:
     assert without_secrets(f"http://ann:{PW}@tracking:5000/x?y=1") == "http://tracking:5000/x?y=1"
     assert without_secrets(f"host=db password={PW} dbname=x") == "host=db password=*** dbname=x"
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["a", "a:", "%41", "%2525", "password", "token_", "http://", "a:b@", "password='", 'password="\\', "pwd=a ", "a.-",
+     "eyJaaaaaaaa.", "-", "--password ", "authorization:", "password ", "pwd={", "bearer ", "x-", "?key=",
+     "password=;"],
+)  # fmt: skip
+def test_a_hostile_text_takes_no_time(piece: str) -> None:
+    begin = time.perf_counter()
+    without_secrets(piece * (100_000 // len(piece)))
+    assert time.perf_counter() - begin < 5

@@ -321,3 +321,13 @@ def test_an_audit_runs_no_code_of_a_model_unless_it_is_trusted(store: Path, tmp_
     assert (tmp_path / "it-ran").exists()
     assert task == "classification"
     assert np.isfinite(loaded(torch.tensor(X)).detach().numpy()).all()
+
+
+def test_the_command_line_passes_trust_on_to_the_processes_that_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    from dynamask_mlflow.cli.audit import _open
+
+    monkeypatch.setenv("DYNAMASK_TRUST", "")
+    _open(None, None, (), 1, ("it's planted", "icu"))
+    assert is_trusted("icu")
+    assert is_trusted("it's planted")
+    assert not is_trusted("other")
