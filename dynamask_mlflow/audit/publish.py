@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dynamask_mlflow.audit.models import ModelRef
 from dynamask_mlflow.audit.verdict import Verdict
+from dynamask_mlflow.tracking.filters import tag_equals
 from dynamask_mlflow.tracking.metric_log import Point
 
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ def find_or_create_run(experiment: str, key: str, name: str, tags: Mapping[str, 
 
     client = MlflowClient()
     home = _experiment(client, experiment)
-    found = client.search_runs([home], f"tags.`{KEY}` = '{key}'", order_by=["attributes.start_time ASC"], max_results=1)
+    matches = client.search_runs([home], tag_equals(KEY, key), order_by=["attributes.start_time ASC"])
+    found = [run for run in matches if run.data.tags[KEY] == key]
     if found:
         run_id = str(found[0].info.run_id)
         client.update_run(run_id, status="RUNNING")
@@ -58,13 +60,16 @@ def upload_results(
     timestamp: int,
     dataset: tuple[str, str],
 ) -> None:
-    """Write everything to a spool first; if the server is lost it stays there, and the error says how to go on."""
+    """Write everything to a spool first, so that it is checked as a whole. If the server is lost the spool goes: the
+    fits are kept, and the audit that is run again writes it anew.
+    """
     import shutil
 
     import mlflow
 
+    from dynamask_mlflow.tracking.retries import patiently
     from dynamask_mlflow.tracking.spool import ARTIFACTS, discard, new_spool, seal, write_whole
-    from dynamask_mlflow.tracking.upload import upload_or_keep
+    from dynamask_mlflow.tracking.upload import upload
 
     uri = mlflow.get_tracking_uri()
     spool = new_spool(None, run_id)
@@ -88,10 +93,10 @@ def upload_results(
             files=list(files),
             timestamp=timestamp,
         )
+        patiently(lambda: upload(spool, uri))
     except BaseException:
         discard(spool)
         raise
-    upload_or_keep(spool, uri)
 
 
 def mark_version(ref: ModelRef, verdict: Verdict, run_id: str, history: Sequence[AuditEntry]) -> None:
@@ -150,9 +155,9 @@ def audit_history(experiment: str, name: str, version: str | None = None) -> lis
     home = client.get_experiment_by_name(experiment)
     if home is None:
         return []
-    wanted = f"tags.`{KIND}` = 'audit' and tags.`{MODEL}` = '{name}'"
+    wanted = f"{tag_equals(KIND, 'audit')} and {tag_equals(MODEL, name)}"
     if version is not None:
-        wanted += f" and tags.`{VERSION}` = '{version}'"
+        wanted += f" and {tag_equals(VERSION, version)}"
     found: list[Run] = []
     page = client.search_runs([home.experiment_id], wanted)
     while True:
@@ -160,7 +165,7 @@ def audit_history(experiment: str, name: str, version: str | None = None) -> lis
         if not page.token:
             break
         page = client.search_runs([home.experiment_id], wanted, page_token=page.token)
-    entries = [_entry(run) for run in found if VERDICT in run.data.tags]
+    entries = [_entry(run) for run in found if VERDICT in run.data.tags and run.data.tags[MODEL] == name]
     return sorted(entries, key=lambda entry: (entry.start, entry.version))
 
 

@@ -15,11 +15,13 @@ from dynamask_mlflow.audit.config import AuditConfig, digest
 from dynamask_mlflow.audit.errors import AuditError
 from dynamask_mlflow.audit.measured import Measured
 from dynamask_mlflow.audit.models import ModelRef, resolve_model
-from dynamask_mlflow.audit.shards import default_store, gather_role, plan_shards, read_source
+from dynamask_mlflow.audit.shards import checked_store, gather_role, plan_shards, read_source
 from dynamask_mlflow.audit.statistics import noise_floor, rounding_noise
 from dynamask_mlflow.audit.windows import dataset_digest, draw, find_rows, parse_window
 from dynamask_mlflow.audit.workers import Workers
+from dynamask_mlflow.tracking.filters import equals
 from dynamask_mlflow.tracking.profile import plain
+from dynamask_mlflow.tracking.retries import short_retries
 from dynamask_mlflow.tracking.sequences import Sequences
 
 EXPERIMENT = "dynamask-audits"
@@ -88,7 +90,7 @@ def prepare_reference(
         "split": split,
         "rows": [int(row) for row in chosen],
         "config": config.to_dict(),
-        "store": store or default_store(),
+        "store": checked_store(store),
         "experiment": experiment,
         "run_id": run_id,
         "key": key,
@@ -193,8 +195,9 @@ def previous_reference(ref: ModelRef) -> str | None:
     """The run id of the reference of the nearest earlier version that has one."""
     from mlflow import MlflowClient
 
-    versions = MlflowClient().search_model_versions(f"name = '{ref.name}'")
-    earlier = [v for v in versions if int(v.version) < int(ref.version) and publish.REFERENCE in v.tags]
+    versions = MlflowClient().search_model_versions(equals("name", ref.name))
+    own = [v for v in versions if v.name == ref.name and publish.REFERENCE in v.tags]
+    earlier = [v for v in own if int(v.version) < int(ref.version)]
     return max(earlier, key=lambda v: int(v.version)).tags[publish.REFERENCE] if earlier else None
 
 
@@ -267,5 +270,5 @@ def _inputs_file(request: dict[str, Any], name: str = "anchor_inputs.npz") -> Pa
 def _close_failed(run_id: str) -> None:
     import contextlib
 
-    with contextlib.suppress(Exception):  # the first error is the one to be heard
+    with contextlib.suppress(Exception), short_retries():  # the first error is the one to be heard
         publish.close_run(run_id, failed=True)

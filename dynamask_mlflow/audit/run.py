@@ -26,11 +26,13 @@ from dynamask_mlflow.audit.reference import (
     previous_reference,
     reference_record,
 )
-from dynamask_mlflow.audit.shards import default_store, plan_shards
+from dynamask_mlflow.audit.shards import checked_store, plan_shards
 from dynamask_mlflow.audit.verdict import Verdict
 from dynamask_mlflow.audit.windows import dataset_channels, dataset_digest, draw, find_rows, parse_window
 from dynamask_mlflow.audit.workers import Workers
+from dynamask_mlflow.tracking.errors import first_line
 from dynamask_mlflow.tracking.profile import plain
+from dynamask_mlflow.tracking.retries import short_retries
 
 VERDICT_FILE = "dynamask/verdict.json"
 VIOLATIONS, REPORT = "dynamask/violations.json", "dynamask/audit.html"
@@ -84,7 +86,7 @@ def prepare_audit(
         "split": split,
         "rows": [int(row) for row in rows],
         "config": config.to_dict(),
-        "store": store or default_store(),
+        "store": checked_store(store),
         "experiment": experiment,
         "run_id": run_id,
         "key": key,
@@ -133,9 +135,10 @@ def report_audit(request: dict[str, Any], uris: Sequence[str]) -> dict[str, Any]
     from mlflow.exceptions import MlflowException
 
     try:
-        return _report(request, uris)
+        with short_retries():
+            return _report(request, uris)
     except (MlflowException, OSError) as error:
-        first = (str(error).strip() or type(error).__name__).splitlines()[0]
+        first = first_line(error)
         if is_lasting(error):
             raise AuditError(f"MLflow refused the results: {first} The fits are in {request['store']}.") from error
         raise TrackingLostError(
