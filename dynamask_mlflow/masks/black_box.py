@@ -15,6 +15,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from dynamask_mlflow.masks.process_state import untouched_process
+
 Model = nn.Module | Callable[[Tensor], Tensor]
 Output = Literal["logits", "probabilities", "values"]
 
@@ -188,11 +190,12 @@ def predict(
     inputs = as_inputs(x)
     where = resolve_device(device)
     parts: list[NDArray[np.float32]] = []
-    with frozen(model, where):
+    with untouched_process(model), frozen(model, where):
         black_box = open_black_box(model, inputs[:4].to(where), task, output)
         with torch.no_grad():
             for start in range(0, len(inputs), batch_size):
-                batch = inputs[start : start + batch_size].to(where)
+                # A copy: a network that works in place must not change the caller's array.
+                batch = inputs[start : start + batch_size].to(where, copy=True)
                 if task == "regression":
                     y = model(batch)
                 else:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, Self
 
+from dynamask_mlflow._validation import ConfigError, check_types
 from dynamask_mlflow.masks.target_spec import parse_target
 
 Task = Literal["classification", "regression"]
@@ -83,6 +84,9 @@ class ExplainConfig:
     progress: bool | None = None
 
     def __post_init__(self) -> None:
+        if isinstance(self.areas, float | int) and not isinstance(self.areas, bool):
+            raise ConfigError(f"Expected areas to be a list of shares in (0, 1], but got {self.areas!r}.")
+        check_types(self, leave=("operators", "target"))
         if self.operators is not None and (isinstance(self.operators, str) or not hasattr(self.operators, "__iter__")):
             object.__setattr__(self, "operators", (self.operators,))
         elif self.operators is not None:

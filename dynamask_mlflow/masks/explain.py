@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -18,6 +19,7 @@ from dynamask_mlflow.masks.config import TASKS, ExplainConfig
 from dynamask_mlflow.masks.draws import Draws
 from dynamask_mlflow.masks.fitted import Fitted, Tick
 from dynamask_mlflow.masks.operators import Batch, parse_operators
+from dynamask_mlflow.masks.process_state import untouched_process
 from dynamask_mlflow.masks.registry import find_method
 from dynamask_mlflow.masks.result import Masks
 from dynamask_mlflow.masks.target_spec import parse_target
@@ -74,7 +76,7 @@ def explain(
     exists = existing_cells(inputs, lengths, observed)
     device = resolve_device(settings.device)
     total, steps, channels = inputs.shape
-    with frozen(model, device):
+    with untouched_process(model), frozen(model, device):
         black_box = open_black_box(model, inputs[:4].to(device), task, settings.output)
         several = settings.method == "paper" and isinstance(settings.area, str)
         replicas = len(settings.areas or range(11)) if several else 1
@@ -98,7 +100,7 @@ def explain(
                     None if drawn is None else drawn.to(device),
                 )
                 fitted = method(black_box, batch, settings, bar.tick)
-                return _to_masks(fitted, _description(settings, task, black_box.output))[:number]
+                return _to_masks(fitted, _description(settings, task, black_box.output, drawn))[:number]
 
             parts = list(in_batches(total, size, fit))
     masks = Masks.concatenate(parts)
@@ -161,7 +163,7 @@ def existing_cells(
     return exists
 
 
-def _description(settings: ExplainConfig, task: str, output: str) -> dict[str, Any]:
+def _description(settings: ExplainConfig, task: str, output: str, reference: Tensor | None) -> dict[str, Any]:
     keep = asdict(settings)
     for key in ("device", "memory_budget", "progress"):
         keep.pop(key)
@@ -170,6 +172,8 @@ def _description(settings: ExplainConfig, task: str, output: str) -> dict[str, A
     if settings.areas is not None:
         keep["areas"] = list(settings.areas)
     keep["target"] = parse_target(settings.target, settings.class_names).spec
+    if reference is not None:
+        keep["reference"] = hashlib.sha256(reference.numpy().tobytes()).hexdigest()[:16]
     return {**keep, "task": task, "output": output, "versions": versions()}
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynamask_mlflow._files import whole_file
+from dynamask_mlflow._npz import load_arrays
 from dynamask_mlflow.masks.change_ranking import change_ranking
 
 if TYPE_CHECKING:
@@ -175,8 +176,7 @@ class Masks:
     def load(cls, path: str | os.PathLike[str]) -> Masks:
         """Read what `save` wrote."""
         try:
-            with np.load(path, allow_pickle=False) as file:
-                stored = {name: file[name] for name in file.files}
+            stored = load_arrays(path)
             meta = json.loads(stored.pop("meta").tobytes())
         except (zipfile.BadZipFile, KeyError, ValueError) as error:
             raise ValueError(f"Expected a file of masks at {path}, but it cannot be read: {error}.") from error

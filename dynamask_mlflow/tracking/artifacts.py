@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from dynamask_mlflow._files import write_whole
+from dynamask_mlflow.masks.result import DIRECTIONS, Masks
 from dynamask_mlflow.report import heat_map_png, render_report
 from dynamask_mlflow.tracking.config import EvaluationConfig
 from dynamask_mlflow.tracking.evaluation import Evaluation
@@ -83,6 +84,7 @@ def instance_table(evaluation: Evaluation) -> dict[str, Any]:
     columns: dict[str, Any] = {"id": list(sample.ids), **_predictions(evaluation)}
     if sample.targets is not None:
         columns["target"] = plain(sample.targets)
+    columns |= _departures(run.masks)
     columns |= {name: plain(values) for name, values in instance_metrics(run).items()}
     notes = [
         np.where(flags, name, "")
@@ -92,6 +94,18 @@ def instance_table(evaluation: Evaluation) -> dict[str, Any]:
     if notes:
         columns["note"] = [", ".join(filter(None, row)) for row in zip(*notes, strict=True)]
     return {"columns": list(columns), "data": [list(row) for row in zip(*columns.values(), strict=True)]}
+
+
+def _departures(masks: Masks) -> dict[str, Any]:
+    """What was explained of each instance: the target score, its reference answer, the direction, and by what."""
+    if "reference_answer" not in masks.diagnostics:
+        return {}
+    return {
+        "direction": [DIRECTIONS[int(way)] for way in masks.direction],
+        "answer": plain(masks.diagnostics["answer"]),
+        "reference_answer": plain(masks.diagnostics["reference_answer"]),
+        "algorithm": masks.algorithm.tolist(),
+    }
 
 
 def _predictions(evaluation: Evaluation) -> dict[str, Any]:

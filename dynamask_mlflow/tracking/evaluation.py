@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,9 +75,17 @@ class Evaluation:
 
 
 def evaluate_masks(
-    network: torch.nn.Module, sequences: Sequences, *, task: str, config: EvaluationConfig
+    network: torch.nn.Module,
+    sequences: Sequences,
+    *,
+    task: str,
+    config: EvaluationConfig,
+    reference: NDArray[Any] | None = None,
 ) -> Evaluation:
-    """Explain a sample of the sequences and score the masks. Instances that fail are left out and named."""
+    """Explain a sample of the sequences and score the masks. Instances that fail are left out and named.
+
+    `reference` are sequences (M, T, d) that answers are explained against.
+    """
     from dynamask_mlflow.masks.black_box import predict
     from dynamask_mlflow.masks.operators import parse_operators
     from dynamask_mlflow.masks.registry import find_method
@@ -119,7 +127,7 @@ def evaluate_masks(
     fits: dict[str, Masks] = {}
     for method in config.all_methods:
         start = time.perf_counter()
-        fits[method], good, failed = _fit(network, sampled, kept, task, config, method)
+        fits[method], good, failed = _fit(network, sampled, kept, task, config, method, reference)
         clock[f"fit/{method}"] = time.perf_counter() - start
         failures |= failed
         if failed:
@@ -144,7 +152,7 @@ def evaluate_masks(
         runs[method] = MethodRun(masks, scores, clock[f"fit/{method}"])
     clock["score"] = time.perf_counter() - start
     start = time.perf_counter()
-    sanity = _sanity(network, sample, next(iter(fits.values())), task, config)
+    sanity = _sanity(network, sample, next(iter(fits.values())), task, config, reference)
     clock["sanity"] = time.perf_counter() - start
     clock["total"] = time.perf_counter() - begin
     if failures:
@@ -160,6 +168,7 @@ def _fit(
     task: str,
     config: EvaluationConfig,
     method: str,
+    reference: NDArray[Any] | None,
 ) -> tuple[Masks, NDArray[np.bool_], dict[int, Exception]]:
     """Masks of the rows that could be fitted, which of `rows` these are, and what happened to the others."""
     from dynamask_mlflow.masks.explain import explain
@@ -174,6 +183,7 @@ def _fit(
             task=task,
             lengths=part.lengths,
             observed=part.observed,
+            reference=reference,
             config=fit_config,
         )
         finite = np.isfinite(masks.masks).all(axis=(1, 2)) & np.isfinite(masks.scores).all(axis=(1, 2))
@@ -188,7 +198,12 @@ def _fit(
 
 
 def _sanity(
-    network: torch.nn.Module, sample: Sequences, masks: Masks, task: str, config: EvaluationConfig
+    network: torch.nn.Module,
+    sample: Sequences,
+    masks: Masks,
+    task: str,
+    config: EvaluationConfig,
+    reference: NDArray[Any] | None,
 ) -> float | None:
     count = min(config.sanity_instances, len(sample))
     if not count:
@@ -198,7 +213,7 @@ def _sanity(
     rows = np.arange(count)
     some = sample.take(rows)
     with randomized_weights(network, config.seed):
-        blind, good, _ = _fit(network, some, rows, task, config, config.all_methods[0])
+        blind, good, _ = _fit(network, some, rows, task, config, config.all_methods[0], reference)
     return rank_similarity(masks.scores[:count][good], blind.scores, some.eligible[good])
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from dynamask_mlflow._version import __version__
 from dynamask_mlflow.tracking.model_settings import FILE_NAME, ModelSettings
+from dynamask_mlflow.tracking.reference_set import load_reference, reference_set, save_reference
 from dynamask_mlflow.tracking.sequence_model import SequenceModel
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ def save_model(
     times: Sequence[Any] | None = None,
     preprocessing: Mapping[str, Any] | None = None,
     explain: Mapping[str, Any] | None = None,
+    reference: ArrayLike | None = None,
+    reference_kind: str = "sequences",
     keep_example: bool = False,
     serialization_format: str = "pt2",
     mlflow_model: Model | None = None,
@@ -68,6 +71,9 @@ def save_model(
         channel_names, times: names of the d channels and labels of the T steps.
         preprocessing: statistics to carry along, JSON-able. They are not applied by `predict`.
         explain: default explanation settings, keys of `ExplainConfig`.
+        reference: (M, T, d) sequences such as the model was trained on; at most 300 are kept with the model, and
+            answers are explained against theirs. They are raw values: whoever reads the model can read them.
+        reference_kind: "sequences", or "mean" to keep only their mean.
         serialization_format: "pt2" (a traced graph, no pickle) or "pickle".
         mlflow_model, pip_requirements, extra_pip_requirements, options: as in `mlflow.pytorch.save_model`.
     """
@@ -85,6 +91,7 @@ def save_model(
         preprocessing=preprocessing,
         explain=dict(explain or {}),
     )
+    others = None if reference is None else reference_set(reference, reference_kind, example.shape[1:])
     if not keep_example:
         example = np.zeros_like(example)  # a traced graph and its example would carry a patient's values
     mlflow_model = Model() if mlflow_model is None else mlflow_model
@@ -107,6 +114,8 @@ def save_model(
             **options,
         )
     settings.save(path)
+    if others is not None:
+        save_reference(others, path)
     mlflow_model.add_flavor(FLAVOR_NAME, data=FILE_NAME, dynamask_version=__version__, task=task)
     python_function = mlflow_model.flavors["python_function"]
     python_function["loader_module"] = _LOADER
@@ -167,7 +176,7 @@ def _load(path: str, device: str) -> SequenceModel:
 
     settings = ModelSettings.load(path)
     network = mlflow.pytorch.load_model(path, weights_only=False)
-    return SequenceModel(network, settings, device, Model.load(path).model_id)
+    return SequenceModel(network, settings, device, Model.load(path).model_id, load_reference(path))
 
 
 def _load_pyfunc(path: str, model_config: Mapping[str, Any] | None = None) -> PyfuncWrapper:

@@ -25,6 +25,7 @@ from dynamask_mlflow.tracking.raw_model import (
     as_given,
     differentiable_network,
     model_id_of,
+    reference_of,
     require_gradients,
     settings_of,
     task_of,
@@ -76,7 +77,7 @@ def run_evaluation(
     spool = new_spool(config.spool, run_id, bytes_needed(config, sequences.x.shape))
     try:
         with untouched_process(network):
-            evaluation = evaluate_masks(network, sequences, task=task, config=config)
+            evaluation = evaluate_masks(network, sequences, task=task, config=config, reference=reference_of(model))
         several = config.methods is not None
         scalars = scalar_metrics(evaluation, several)
         points = [Point(name, value) for name, value in scalars.items()]

@@ -10,13 +10,21 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from dynamask_mlflow.masks.result import DIRECTIONS, Masks
 from dynamask_mlflow.tracking.sequence_model import SequenceModel, as_array
 
 if TYPE_CHECKING:
     import torch
     from mlflow.types import ParamSchema
 
-_TYPED = {"method": "string", "area": "double", "deletion": "boolean", "steps": "long", "seed": "long"}
+_TYPED = {
+    "method": "string",
+    "target": "string",
+    "area": "double",
+    "deletion": "boolean",
+    "steps": "long",
+    "seed": "long",
+}
 
 
 def inference_params() -> ParamSchema:
@@ -39,20 +47,39 @@ class PyfuncWrapper:
         return self.model.network
 
     def predict(self, data: Any, params: dict[str, Any] | None = None) -> NDArray[Any] | pd.DataFrame:
-        """Predictions, or with `explain` a row each: prediction, area, mask (T x d, nested lists)."""
+        """Predictions, or with `explain` a row each.
+
+        A row has the prediction, probability, target, direction, answer and reference answer, area, and as nested lists
+        (T x d) the mask's coefficients, its whole cells and the signed attributions; with the model's channel names and
+        times.
+        """
         given = {name: value for name, value in (params or {}).items() if value is not None}
         x = as_array(data)
         output = given.pop("output", None)
         if not given.pop("explain", False):
             return self.model.predict(x, output)
         masks = self.model.explain(x, **_options(given))
-        return pd.DataFrame(
-            {
-                "prediction": self.model.predict(x, output).tolist(),
-                "area": masks.area.tolist(),
-                "mask": masks.masks.astype(np.float64).round(6).tolist(),
-            }
-        )
+        return pd.DataFrame(self._answer(x, output, masks))
+
+    def _answer(self, x: NDArray[np.float32], output: str | None, masks: Masks) -> dict[str, Any]:
+        settings = self.model.settings
+        columns: dict[str, Any] = {"prediction": self.model.predict(x, output).tolist()}
+        if settings.task == "classification":
+            columns["probability"] = self.model.predict(x, "probability").astype(np.float64).round(6).tolist()
+        columns["target"] = [masks.target] * len(x)
+        columns["direction"] = [DIRECTIONS[int(way)] for way in masks.direction]
+        for name in ("answer", "reference_answer"):
+            if name in masks.diagnostics:
+                columns[name] = masks.diagnostics[name].astype(np.float64).tolist()
+        columns["area"] = masks.area.tolist()
+        columns["mask"] = masks.masks.astype(np.float64).round(6).tolist()
+        columns["salient"] = masks.binary.tolist()
+        if masks.attributions is not None:
+            columns["attributions"] = masks.attributions.astype(np.float64).round(6).tolist()
+        for name, labels in (("channel_names", settings.channel_names), ("times", settings.times)):
+            if labels is not None:
+                columns[name] = [list(labels)] * len(x)
+        return columns
 
 
 def _options(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -113,6 +113,12 @@ def settings_of(model: Any) -> ModelSettings | None:
     return settings if isinstance(settings, ModelSettings) else None
 
 
+def reference_of(model: Any) -> NDArray[Any] | None:
+    """The reference sequences that a model of the dynamask flavor was logged with."""
+    inner = model if isinstance(model, SequenceModel) else getattr(getattr(model, "_model_impl", None), "model", None)
+    return inner.reference if isinstance(inner, SequenceModel) else None
+
+
 def task_of(model_type: str | None, settings: ModelSettings | None) -> str:
     """The task, by the model's own settings or by the model type; they may not disagree."""
     asked = TASK_OF.get(model_type or "")

@@ -25,6 +25,7 @@ class SequenceModel:
         settings: task, names, statistics and default explanation settings.
         device: where to compute: "auto" or a torch device.
         model_id: of the logged model, if it is known.
+        reference: (M, T, d) sequences that answers are explained against, if the model was logged with any.
 
     `mlflow.models.evaluate` takes it as it is: called like a function it predicts.
     """
@@ -33,6 +34,7 @@ class SequenceModel:
     settings: ModelSettings
     device: str = "auto"
     model_id: str | None = None
+    reference: NDArray[Any] | None = None
 
     def __call__(self, data: Any) -> NDArray[Any]:
         """Predictions for an array (N, T, d), or for a table with one sequence a row."""
@@ -64,7 +66,7 @@ class SequenceModel:
         from dynamask_mlflow.masks.explain import explain
 
         config = self.settings.config(**{"device": self.device, **options})
-        return explain(self.network, np.array(x), task=self.settings.task, config=config)
+        return explain(self.network, np.array(x), task=self.settings.task, reference=self.reference, config=config)
 
 
 def as_array(data: Any) -> NDArray[np.float32]:

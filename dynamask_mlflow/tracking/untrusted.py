@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dynamask_mlflow.tracking.errors import UntrustedModelError
+from dynamask_mlflow.tracking.reference_set import load_reference
 from dynamask_mlflow.tracking.sequence_model import SequenceModel
 
 if TYPE_CHECKING:
@@ -57,7 +58,8 @@ def load_folder(folder: str | os.PathLike[str], device: str = "auto") -> Sequenc
     if settings is None:
         return network
     model_id = described.get("model_id")
-    return SequenceModel(network, settings, device, model_id if isinstance(model_id, str) else None)
+    identity = model_id if isinstance(model_id, str) else None
+    return SequenceModel(network, settings, device, identity, load_reference(root))
 
 
 def is_trusted(name: str, trust: str | list[str] | tuple[str, ...] | None = None) -> bool:
