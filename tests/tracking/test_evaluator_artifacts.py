@@ -72,12 +72,9 @@ def test_contents_come_from_the_store_when_they_are_not_in_memory(store: Path, s
 
 
 def test_the_same_seed_gives_the_same_masks(store: Path, saved: str) -> None:
-    first, second, other = (
-        evaluate(saved, seed=seed, ids=["1", "2"]).artifacts["dynamask_masks"].content for seed in (0, 0, 1)
-    )
+    first, second = (evaluate(saved, seed=3, ids=["1", "2"]).artifacts["dynamask_masks"].content for _ in range(2))
     np.testing.assert_array_equal(first.masks, second.masks)
     np.testing.assert_array_equal(first.scores, second.scores)
-    assert not np.array_equal(first.scores, other.scores)
 
 
 def test_a_promotion_can_be_gated_on_our_metrics(store: Path, saved: str) -> None:

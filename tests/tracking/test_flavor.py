@@ -62,7 +62,11 @@ def test_predict_explains_when_the_params_ask_for_it(saved: str) -> None:
     model = mlflow.pyfunc.load_model(saved)
     settings = json.dumps({"operators": ["time_mean"]})
     rows = model.predict(X[:3], params={"explain": True, "area": 0.2, "steps": 10, "settings": settings})
-    assert list(rows) == ["prediction", "area", "mask"]
+    named = {"prediction", "probability", "target", "direction", "answer", "reference_answer", "area", "mask"}
+    assert named <= set(rows)
+    assert set(rows["direction"]) <= {"raised", "lowered", "unchanged"}
+    moved = (rows["answer"] - rows["reference_answer"]).to_numpy()
+    np.testing.assert_allclose(np.array(rows["attributions"].tolist()).sum(axis=(1, 2)), moved, atol=1e-3)
     assert rows["prediction"].tolist() == model.predict(X[:3]).tolist()
     expected = dynamask_mlflow.load_model(saved).explain(X[:3], area=0.2, steps=10, operators=["time_mean"])
     np.testing.assert_allclose(np.array(rows["mask"].tolist()), expected.masks, atol=1e-6)
