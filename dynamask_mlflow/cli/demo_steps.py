@@ -151,6 +151,7 @@ def evaluate_model(state: DemoState) -> DemoState:
     from dynamask_mlflow.tracking.dataset import from_sequences
 
     test = state.built.part("test")
+    # Filled-in values are evidence for the network, which was trained on them: `observed` would bar them from the masks.
     data = from_sequences(
         test.x,
         targets=test.labels.astype(np.int64),
@@ -190,8 +191,12 @@ def compare_with_truth(state: DemoState) -> DemoState:
     if state.evaluation_run is not None:
         import mlflow
 
-        metrics = {f"truth/{method}/{name}": value for method, scores in found.scores.items()
-                   for name, value in scores.items()}  # fmt: skip
+        metrics = {
+            f"truth/{method}/{name}{suffix}": value
+            for suffix, band in {"": found.overall, **{f"/{band}": at for band, at in found.bands.items()}}.items()
+            for method, scores in band.scores.items()
+            for name, value in scores.items()
+        }
         with mlflow.start_run(run_id=state.evaluation_run):
             mlflow.log_metrics(metrics)
     return state

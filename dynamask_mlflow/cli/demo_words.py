@@ -8,9 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from dynamask_mlflow.cli.demo_truth import TruthFound
+    from dynamask_mlflow.cli.demo_truth import Band, TruthFound
 
-NAMES = {"dynamask": "Dynamask", "integrated_gradients": "Integrated Gradients", "random": "random scores"}
+NAMES = {
+    "dynamask": "Dynamask",
+    "integrated_gradients": "Integrated Gradients",
+    "integrated_gradients_smoothed": "the same, smoothed",
+    "random": "random scores",
+}
 
 
 def say_masks(metrics: Mapping[str, float], profile: Mapping[str, Any]) -> None:
@@ -33,18 +38,33 @@ def say_masks(metrics: Mapping[str, float], profile: Mapping[str, Any]) -> None:
 
 
 def say_truth(found: TruthFound) -> None:
-    """How much of what was planted was found, by whom."""
+    """How much of what was planted was found, by whom, for each band of predicted risk."""
     if not found.stays:
-        _say(f"The model foresaw none of the {found.deaths} deaths with planted cells: nothing to compare.")
+        _say(f"None of the {found.test_stays} test stays has planted cells: nothing to compare.")
         return
     _say(
-        f"{found.deaths} test patients died after a planted deterioration; the model foresaw {found.foreseen}, of "
-        f"whom {found.stays} are compared."
+        f"{found.stays} of the {found.test_stays} test stays hold a planted deterioration; {found.planted:.1%} of "
+        "their cells are planted. All of them are compared, whatever the model predicted."
     )
-    _say(f"{found.planted:.1%} of their cells are planted. How well each method ranks these above the rest:")
-    for name, scores in found.scores.items():
-        _say(f"  {NAMES[name]:<22} AUROC {scores['auroc']:.3f}   AUPRC {scores['auprc']:.3f}")
-    _say(f"Dynamask ranks the planted cells better than Integrated Gradients in {found.wins:.0%} of these stays.")
+    _say("AUROC, AUPRC: how well the planted cells are ranked above the others.")
+    _say("Precision: the share of a mask that is planted. Recall: the share of the planted cells in the mask.")
+    _say(f"{'predicted risk':<20}{'method':<24}{'AUROC':>7}{'AUPRC':>7}{'precision':>11}{'recall':>8}")
+    for name, band in found.bands.items():
+        _say_band(name, band)
+    _say_band("all of them", found.overall)
+    plain, smoothed = found.wins["integrated_gradients"], found.wins["integrated_gradients_smoothed"]
+    _say(
+        f"Dynamask has a higher AUPRC than Integrated Gradients in {plain:.0%} of these stays, "
+        f"than the same smoothed in {smoothed:.0%}."
+    )
+
+
+def _say_band(name: str, band: Band) -> None:
+    label = f"{name}, {band.stays} stays" if band.stays != 1 else f"{name}, 1 stay"
+    for method, scores in band.scores.items():
+        values = [f"{scores[each]:.2f}" for each in ("auroc", "auprc", "precision", "recall")]
+        _say(f"{label:<20}{NAMES[method]:<24}{values[0]:>7}{values[1]:>7}{values[2]:>11}{values[3]:>8}")
+        label = ""
 
 
 def _say(text: str) -> None:

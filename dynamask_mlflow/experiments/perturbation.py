@@ -53,7 +53,7 @@ def agreement_scores(case: Case, masks: Masks) -> Mapping[str, float]:
         raise ValueError("Expected a case whose salient cells are known, but it has none.")
     n = len(case.x)
     parts = {name: masks[slice(i * n, (i + 1) * n)] for i, name in enumerate(OPERATORS)}
-    chosen = {name: part.masks >= 0.5 for name, part in parts.items()}
+    chosen = {name: part.binary for name, part in parts.items()}
     pairs = combinations(OPERATORS, 2)
     agreement = {f"agreement_{a}{b}": float((chosen[a] == chosen[b]).mean()) for a, b in pairs}
     truth = np.broadcast_to(case.truth, case.x.shape)

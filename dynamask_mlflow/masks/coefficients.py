@@ -7,7 +7,7 @@ logistic regression of planted truth on them, over the arena's choosing seeds an
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -58,7 +58,8 @@ def coefficients(
     )
     logit = WEIGHTS.intercept + by_score + WEIGHTS.beyond_half * (rank - half[:, None, None])
     chance = torch.where(unread, torch.zeros_like(logit), torch.sigmoid(logit))
-    return handed_out(chance, order)
+    read_first = replace(order, above=torch.where(unread, torch.full_like(rank, math.inf), order.above))
+    return handed_out(chance, read_first)
 
 
 def best_cut(coefficients: Tensor) -> Tensor:

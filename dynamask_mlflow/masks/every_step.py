@@ -21,6 +21,7 @@ from dynamask_mlflow.masks.config import ExplainConfig
 from dynamask_mlflow.masks.descent import COLD, Adam, objective_gradient, spread_evenly, starting_scores
 from dynamask_mlflow.masks.finalize import AreaRule, Ranked, distances_of, finalize
 from dynamask_mlflow.masks.fitted import Fitted, Tick
+from dynamask_mlflow.masks.gradient_scores import gradient_scores
 from dynamask_mlflow.masks.objective import time_regulariser
 from dynamask_mlflow.masks.operators import Batch, among, parse_operators
 from dynamask_mlflow.masks.perturbation_objective import PerturbationObjective
@@ -45,7 +46,7 @@ class EveryStepTuning:
         area_operators: those that choose the area.
         widths: over which scores are smoothed in time, to be compared.
         class_weight: of the class attribution's ordering beside the fit's.
-        fit_width, class_width: by how much both are smoothed where the class attribution persists in time.
+        fit_width: by how much the fit is smoothed where the class attribution persists in time.
         area_penalty: what a cell must buy, in shares 1/n of the distance.
     """
 
@@ -56,9 +57,8 @@ class EveryStepTuning:
     compare_operators: tuple[str, ...] = ("time_mean", "noise")
     area_operators: tuple[str, ...] = ("noise", "time_mean", "moving_average:3", "neutral", "random_fade")
     widths: tuple[float, ...] = (0.0, 1.0, 2.5, 6.0)
-    class_weight: float = 4.0
+    class_weight: float = 8.0
     fit_width: float = 3.0
-    class_width: float = 1.0
     area_penalty: float = 1.1
 
 
@@ -153,8 +153,7 @@ class _Fit:
     def _with_class_attribution(self, fitted: Tensor) -> Tensor:
         """The ordering of the attribution to the predicted classes, and of the fit.
 
-        The fit asks for every logit, however sure the class; the attribution asks what the classes rest on. It is 0
-        where a value happens to be the baseline's, so both are smoothed over time where the attribution persists.
+        The fit asks for every logit, however sure the class; the attribution asks what the classes rest on.
         """
         levels = self.tuning.class_levels
         baseline = among(self.objective.operators, ("neutral",))[0]
@@ -162,13 +161,11 @@ class _Fit:
         for level in range(levels):
             mask = torch.full_like(fitted, (level + 0.5) / levels)
             attribution += self.objective.class_gradient(mask, baseline, level)
-        size = attribution.abs().sqrt()
-        persists = persists_in_time(size, self.exists)[:, None, None]
-        entries = []
-        for part, width in ((fitted, self.tuning.fit_width), (size, self.tuning.class_width)):
-            chosen = torch.where(persists, smooth_in_time(part, width, self.exists), part)
-            entries.append(Order.of(chosen, self.exists).entry().log())
-        return self._unused_last(-(entries[0] + self.tuning.class_weight * entries[1]))
+        persists = persists_in_time(attribution.abs().sqrt(), self.exists)[:, None, None]
+        fit = torch.where(persists, smooth_in_time(fitted, self.tuning.fit_width, self.exists), fitted)
+        by_fit = Order.of(fit, self.exists).entry().log()
+        by_classes = Order.of(gradient_scores(attribution, self.exists), self.exists).entry().log()
+        return self._unused_last(-(by_fit + self.tuning.class_weight * by_classes))
 
     def _drawn(self, area: Tensor, step: int, around: tuple[float, float]) -> Tensor:
         """Areas evenly spread (golden ratio) over all areas for deletion, else around the area that matters."""

@@ -171,6 +171,8 @@ def _description(settings: ExplainConfig, task: str, output: str, reference: Ten
         keep["operators"] = [op if isinstance(op, str) else op.spec for op in settings.operators]
     if settings.areas is not None:
         keep["areas"] = list(settings.areas)
+    if settings.class_names is not None:
+        keep["class_names"] = list(settings.class_names)
     keep["target"] = parse_target(settings.target, settings.class_names).spec
     if reference is not None:
         keep["reference"] = hashlib.sha256(reference.numpy().tobytes()).hexdigest()[:16]

@@ -50,8 +50,8 @@ def path_attributions(departure: Departure, levels: int) -> PathAttributions:
     missed = wanted - _weighted(departure, by_operator).flatten(1).sum(1)
     rows = departure.rows_where((missed.abs() > TOLERANCE * scale) & ~departure.negligible)
     if rows is not None and len(rows):
-        finer, _ = _integrate(departure.rows(rows), MORE_LEVELS)
-        by_operator = by_operator.index_copy(1, rows, finer)
+        finer, size = _integrate(departure.rows(rows), MORE_LEVELS)
+        by_operator, magnitude = by_operator.index_copy(1, rows, finer), magnitude.index_copy(0, rows, size)
     attributions = _weighted(departure, by_operator)
     missed = wanted - attributions.flatten(1).sum(1)
     size = attributions.abs()

@@ -149,9 +149,10 @@ class Masks:
             values = [getattr(part, name) for part in parts]
             return None if any(value is None for value in values) else np.concatenate(values)
 
+        shared = [name for name in first.diagnostics if all(name in part.diagnostics for part in parts)]
         return cls(
             areas=first.areas,
-            diagnostics={k: np.concatenate([p.diagnostics[k] for p in parts]) for k in first.diagnostics},
+            diagnostics={name: np.concatenate([part.diagnostics[name] for part in parts]) for name in shared},
             config=first.config,
             **{name: joined(name) for name in ("masks", *_CELLS, *_ROWS)},
         )
