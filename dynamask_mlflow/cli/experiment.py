@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dynamask_mlflow.cli.experiment_all import all_
-from dynamask_mlflow.cli.experiment_arena import arena
+from dynamask_mlflow.cli.experiment_arena import ablation, arena
 
 if TYPE_CHECKING:
     from dynamask_mlflow.experiments.protocol import Experiment
@@ -66,6 +66,7 @@ def experiment() -> None:
 
 experiment.add_command(all_)
 experiment.add_command(arena)
+experiment.add_command(ablation)
 
 
 @experiment.command("rare-feature")

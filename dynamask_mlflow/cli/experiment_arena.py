@@ -68,6 +68,34 @@ def arena(
         click.echo(as_text(ranking_table(results)))
 
 
+@click.command("ablation")
+@click.option("--seeds", help="Numbers separated by commas.", default="100", show_default=True)
+@click.option("--instances", type=click.IntRange(min=1), default=12, show_default=True, help="For each row and seed.")
+@click.option("--update", type=click.Path(dir_okay=False, path_type=Path), help="Write the page to this file.")
+def ablation(seeds: str, instances: int, update: Path | None) -> None:
+    """Leave out each part of the default in turn, and see what it costs on the arena.
+
+    Results are kept, so that an interrupted run goes on where it stopped.
+    """
+    import torch
+
+    from dynamask_mlflow.experiments.arena.ablation import ablation_page, ablation_table, run_ablation
+    from dynamask_mlflow.experiments.table import as_text
+
+    torch.set_num_threads(1)
+    try:
+        numbers = [int(part) for part in seeds.split(",") if part.strip()]
+    except ValueError:
+        raise click.BadParameter(f"Expected numbers such as 100,101, but got {seeds!r}.") from None
+    found = run_ablation(numbers, instances, report=lambda line: click.echo(line, err=True))
+    if update is None:
+        click.echo(as_text(ablation_table(found)))
+        return
+    command = f"dynamask-mlflow experiment ablation --seeds {seeds} --instances {instances} --update {update}"
+    update.write_text(ablation_page(found, numbers, instances, command), encoding="utf-8")
+    click.echo(f"Wrote {update}.")
+
+
 def _command(rows: str | None, methods: str | None, seeds: str, instances: int, update: Path) -> str:
     words = ["dynamask-mlflow experiment arena", f"--seeds {seeds}", f"--instances {instances}"]
     words += [f"--rows {rows}"] if rows else []

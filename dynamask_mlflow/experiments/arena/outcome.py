@@ -39,7 +39,7 @@ def outcome(row: str, seed: int, instances: int, method: str) -> Outcome:
         For "ig-best" reading -> scores; else the scores of `judged`; {"failure": reason} where the method or the model
         raised a ValueError.
     """
-    settings = {"row": row, "seed": seed, "instances": instances, "method": method, "code": _code(method)}
+    settings = {"row": row, "seed": seed, "instances": instances, "method": method, "code": method_digest(method)}
     found: Outcome = cached_json("arena-outcome", settings, lambda: _outcome(row, seed, instances, method))
     return found
 
@@ -149,7 +149,7 @@ def existing(case: Case) -> NDArray[np.bool_]:
 
 
 @cache
-def _code(method: str) -> str:
+def method_digest(method: str) -> str:
     """A digest of the code that a result depends on: when it changes, the result is computed anew."""
     package = Path(dynamask_mlflow.__file__).parent
     files = sorted((package / "experiments" / "arena").glob("*.py"))
