@@ -151,7 +151,7 @@ def evaluate_model(state: DemoState) -> DemoState:
     from dynamask_mlflow.tracking.dataset import from_sequences
 
     test = state.built.part("test")
-    # Filled-in values are evidence for the network, which was trained on them: `observed` would bar them from the masks.
+    # The network was trained on filled-in values, too: with `observed` they could not be salient, as nowhere else here.
     data = from_sequences(
         test.x,
         targets=test.labels.astype(np.int64),

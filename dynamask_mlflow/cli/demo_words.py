@@ -31,7 +31,7 @@ def say_masks(metrics: Mapping[str, float], profile: Mapping[str, Any]) -> None:
     _say(f"The model is right about {metrics['accuracy_score']:.1%} of the test stays.")
     _say(f"The masks hold {metrics['dynamask/area']:.1%} of the cells. Where they look: {listed}.")
     _say(f"The second half of the window holds {half:.0%} of the attention, the last quarter {quarter:.0%}.")
-    _say(f"Entropy: {entropy:.1%} of the greatest possible (0 is a clear-cut mask).")
+    _say(f"Entropy: {entropy:.1%} of the greatest possible (0: every coefficient is 0 or 1).")
     _say("Without the salient cells, each replaced by its channel's average:")
     _say(f"  CE  {ce:.3f} against {ce_random:.3f} for as many random cells (higher: they mattered)")
     _say(f"  ACC {acc:.3f} against {acc_random:.3f} (lower: they mattered)")
@@ -42,28 +42,23 @@ def say_truth(found: TruthFound) -> None:
     if not found.stays:
         _say(f"None of the {found.test_stays} test stays has planted cells: nothing to compare.")
         return
-    _say(
-        f"{found.stays} of the {found.test_stays} test stays hold a planted deterioration; {found.planted:.1%} of "
-        "their cells are planted. All of them are compared, whatever the model predicted."
-    )
+    _say(f"{found.stays} of the {found.test_stays} test stays hold a planted deterioration, whatever their risk.")
+    _say(f"{found.planted:.1%} of their cells are planted. Each method explains all of these stays:")
     _say("AUROC, AUPRC: how well the planted cells are ranked above the others.")
     _say("Precision: the share of a mask that is planted. Recall: the share of the planted cells in the mask.")
-    _say(f"{'predicted risk':<20}{'method':<24}{'AUROC':>7}{'AUPRC':>7}{'precision':>11}{'recall':>8}")
+    _say(f"{'predicted risk':<24}{'method':<24}{'AUROC':>7}{'AUPRC':>7}{'precision':>11}{'recall':>8}")
     for name, band in found.bands.items():
         _say_band(name, band)
-    _say_band("all of them", found.overall)
+    _say_band("all", found.overall)
     plain, smoothed = found.wins["integrated_gradients"], found.wins["integrated_gradients_smoothed"]
-    _say(
-        f"Dynamask has a higher AUPRC than Integrated Gradients in {plain:.0%} of these stays, "
-        f"than the same smoothed in {smoothed:.0%}."
-    )
+    _say(f"Dynamask's AUPRC is above Integrated Gradients' in {plain:.0%} of the stays, smoothed in {smoothed:.0%}.")
 
 
 def _say_band(name: str, band: Band) -> None:
     label = f"{name}, {band.stays} stays" if band.stays != 1 else f"{name}, 1 stay"
     for method, scores in band.scores.items():
         values = [f"{scores[each]:.2f}" for each in ("auroc", "auprc", "precision", "recall")]
-        _say(f"{label:<20}{NAMES[method]:<24}{values[0]:>7}{values[1]:>7}{values[2]:>11}{values[3]:>8}")
+        _say(f"{label:<24}{NAMES[method]:<24}{values[0]:>7}{values[1]:>7}{values[2]:>11}{values[3]:>8}")
         label = ""
 
 

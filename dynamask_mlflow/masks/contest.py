@@ -13,7 +13,7 @@ RATIO = 4
 LARGEST_SHARE = 1 / 3
 # The challenger's weight is sigmoid(STEEPNESS (lead - LEAD)): it counts where it leads clearly, since the comparison is
 # weak evidence about single cells.
-LEAD, STEEPNESS = 0.15, 10.0
+LEAD, STEEPNESS = 0.15, 15.0
 
 
 def contest_sizes(cells: int) -> list[int]:

@@ -35,7 +35,7 @@ def test_the_demo_says_what_it_found_and_uses_its_data_and_model_again(
     try:
         first = CliRunner().invoke(main, ["demo", *SMALL])
         assert first.exit_code == 0, first.output
-        for words in ("ACC", "CE", "Entropy", "Where they look", "planted deterioration", "make ui"):
+        for words in ("ACC", "CE", "Entropy", "Where they look", "planted deterioration", "AUPRC", "make ui"):
             assert words in first.output
         assert f"[{len(STEPS)}/{len(STEPS)}]" in first.output
         assert "Registered as icu-mortality version 1, alias champion" in first.output
@@ -50,6 +50,8 @@ def test_the_demo_says_what_it_found_and_uses_its_data_and_model_again(
         run = client.get_run(found[1])
         assert run.data.metrics["dynamask/instances"] == 6
         assert "accuracy_score" in run.data.metrics
+        assert run.data.metrics["truth/dynamask/auprc"] > run.data.metrics["truth/random/auprc"]
+        assert any(name.startswith("truth/integrated_gradients_smoothed/auprc/.") for name in run.data.metrics)
         assert sorted(p.name for p in tmp_path.iterdir()) == [".demo"]
     finally:
         mlflow.set_tracking_uri(before[0])

@@ -1,4 +1,4 @@
-"""On the synthetic hospital, where the salient cells are known, the masks find them, and find them best."""
+"""On the synthetic hospital, where the salient cells are known, the masks find them best, at every risk."""
 
 from __future__ import annotations
 
@@ -9,9 +9,13 @@ import pytest
 pytest.importorskip("duckdb")
 pytest.importorskip("torch")
 
+# A little below what was measured with this hospital and network.
+LEAST_AUPRC = {".02-.1": 0.42, ".1-.3": 0.78, ".3-.5": 0.82, ".5-.8": 0.84, ".8-1": 0.86}
+LEAST_PRECISION, LEAST_RECALL = 0.65, 0.7
+
 
 @pytest.mark.slow
-def test_masks_rank_the_planted_cells_clearly_better_than_integrated_gradients_and_chance(tmp_path: Path) -> None:
+def test_masks_find_the_planted_cells_in_every_band_of_risk_better_than_integrated_gradients(tmp_path: Path) -> None:
     from dynamask_mlflow.cli.demo_truth import find_truth
     from dynamask_mlflow.data import build, open_source
     from dynamask_mlflow.data.hospital import HospitalConfig, load_truth, synthesize
@@ -26,11 +30,19 @@ def test_masks_rank_the_planted_cells_clearly_better_than_integrated_gradients_a
     assert fitted.best.validation_auroc > 0.85
     settings = ModelSettings(task="classification", output="label", steps=48, channels=32)
     model = SequenceModel(fitted.model, settings, "cpu")
-    found = find_truth(model, dataset.part("test"), load_truth(folder), limit=60)
-    masks, gradients = found.scores["dynamask"], found.scores["integrated_gradients"]
-    assert found.stays == 60
-    assert masks["auroc"] > 0.95
-    assert masks["auroc"] > gradients["auroc"]
-    assert masks["auprc"] > gradients["auprc"] + 0.03
-    assert found.wins > 0.6
-    assert found.scores["random"]["auroc"] == pytest.approx(0.5, abs=0.03)
+    found = find_truth(model, dataset.part("test"), load_truth(folder))
+    assert found.stays > 100
+    assert set(found.bands) == set(LEAST_AUPRC)
+    for name, band in found.bands.items():
+        masks = band.scores["dynamask"]
+        assert masks["auprc"] > LEAST_AUPRC[name], name
+        for rival in ("integrated_gradients", "integrated_gradients_smoothed"):
+            assert masks["auroc"] > band.scores[rival]["auroc"], (name, rival)
+            assert masks["auprc"] > band.scores[rival]["auprc"] + 0.03, (name, rival)
+        if name != ".02-.1":
+            assert masks["auroc"] > 0.95, name
+            assert masks["precision"] > LEAST_PRECISION, name
+            assert masks["recall"] > LEAST_RECALL, name
+    assert found.wins["integrated_gradients"] > 0.85
+    assert found.wins["integrated_gradients_smoothed"] > 0.7
+    assert found.overall.scores["random"]["auroc"] == pytest.approx(0.5, abs=0.03)

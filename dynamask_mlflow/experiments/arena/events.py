@@ -78,7 +78,7 @@ def xor(explain: Sequence[int], shared: Generator, rng: Generator, n: int, stren
         windows = apart(rng, steps, [length, length])
         for bit, (window, channel) in enumerate(zip(windows, (first, second), strict=True)):
             present = bool(kinds[i] >> bit & 1)
-            x[i, window, channel] += (bump if present else zigzag)(length, 9 * strength)
+            x[i, window, channel] += bump(length, 9 * strength) if present else 0.0
             truth[i, window, channel] = present
             running[i, window.stop :] += (1 << bit) if present else 0
     return Part(x.astype(np.float32), y, truth, running, explained=np.isin(truth.any(1).sum(1), explain))

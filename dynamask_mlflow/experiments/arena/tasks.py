@@ -83,8 +83,8 @@ _ALL = (
     Task("lowvar", literature.lowvar, classes=4, training=ArenaTraining(lead=1.0)),
     Task("flat", events.flat, training=ArenaTraining(lead=1.0, pooling="max")),
     Task("redundant", events.redundant, training=_MAX),
-    Task("xor", partial(events.xor, (1,)), training=_MAX),
-    Task("xor-both", partial(events.xor, (2,)), training=_MAX),
+    Task("xor", partial(events.xor, (1,)), training=_MAX, version=2),
+    Task("xor-both", partial(events.xor, (2,)), training=_MAX, version=2),
     Task(
         "long",
         partial(events.one_motif, 2000, 2, 30, 1),
