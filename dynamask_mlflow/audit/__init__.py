@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 from dynamask_mlflow._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from dynamask_mlflow._states import State
     from dynamask_mlflow.audit.config import AuditConfig
     from dynamask_mlflow.audit.errors import AuditError, NoDataError, TrackingLostError
-    from dynamask_mlflow.audit.publish import audit_history, close_run
+    from dynamask_mlflow.audit.history import AuditEntry, audit_history
     from dynamask_mlflow.audit.reference import (
         build_reference,
         finish_reference,
@@ -15,21 +16,27 @@ if TYPE_CHECKING:
         plan_reference,
         prepare_reference,
     )
-    from dynamask_mlflow.audit.run import plan_audit, prepare_audit, report_audit, run_audit
+    from dynamask_mlflow.audit.reporting import report_audit
+    from dynamask_mlflow.audit.run import plan_audit, prepare_audit, run_audit
+    from dynamask_mlflow.audit.runs import close_run
     from dynamask_mlflow.audit.shards import fit_shard, gather, plan_shards
     from dynamask_mlflow.audit.verdict import Verdict, Violation
+    from dynamask_mlflow.audit.version_state import VersionState, publish_version_state, state_of_version
     from dynamask_mlflow.audit.versions import compare_audits
 
 _HOMES = {
     "AuditConfig": "config",
+    "AuditEntry": "history",
     "AuditError": "errors",
     "NoDataError": "errors",
+    "State": "verdict",
     "TrackingLostError": "errors",
     "Verdict": "verdict",
+    "VersionState": "version_state",
     "Violation": "verdict",
-    "audit_history": "publish",
+    "audit_history": "history",
     "build_reference": "reference",
-    "close_run": "publish",
+    "close_run": "runs",
     "compare_audits": "versions",
     "finish_reference": "reference",
     "fit_shard": "shards",
@@ -40,16 +47,21 @@ _HOMES = {
     "plan_shards": "shards",
     "prepare_audit": "run",
     "prepare_reference": "reference",
-    "report_audit": "run",
+    "publish_version_state": "version_state",
+    "report_audit": "reporting",
     "run_audit": "run",
+    "state_of_version": "version_state",
 }
 
 __all__ = [
     "AuditConfig",
+    "AuditEntry",
     "AuditError",
     "NoDataError",
+    "State",
     "TrackingLostError",
     "Verdict",
+    "VersionState",
     "Violation",
     "audit_history",
     "build_reference",
@@ -64,8 +76,10 @@ __all__ = [
     "plan_shards",
     "prepare_audit",
     "prepare_reference",
+    "publish_version_state",
     "report_audit",
     "run_audit",
+    "state_of_version",
 ]
 
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -120,8 +120,10 @@ def left_out_sentence(evidence: Evidence) -> str | None:
         return None
     text = f"{evidence.instances} stays are compared"
     if drawn:
-        text += f", drawn from {evidence.population} of the window" if not why else (
-            f"; {evidence.sampled} were drawn from {evidence.population} of the window"
+        text += (
+            f", drawn from {evidence.population} of the window"
+            if not why
+            else (f"; {evidence.sampled} were drawn from {evidence.population} of the window")
         )
     if why:
         text += f"; left out: {' and '.join(why)}"

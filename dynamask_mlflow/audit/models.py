@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from dynamask_mlflow.audit.errors import AuditError
+from dynamask_mlflow.audit.tags import quoted
 
 if TYPE_CHECKING:
     import torch
@@ -25,6 +26,11 @@ class ModelRef:
     @property
     def uri(self) -> str:
         return f"models:/{self.name}/{self.version}"
+
+    @property
+    def model_id(self) -> str | None:
+        """Of the logged model, where MLflow knows one."""
+        return self.source if self.source.startswith("m-") else None
 
     def to_dict(self) -> dict[str, str]:
         return asdict(self)
@@ -52,7 +58,7 @@ def resolve_model(uri: str) -> ModelRef:
         elif version:
             found = client.get_model_version(name, version)
         else:
-            versions = client.search_model_versions(f"name = '{name}'")
+            versions = client.search_model_versions(f"name = {quoted(name)}")
             found = max(versions, key=lambda v: int(v.version))
     except (MlflowException, ValueError) as error:
         if isinstance(error, MlflowException) and not _says_no(error):

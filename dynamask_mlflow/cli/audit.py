@@ -1,4 +1,7 @@
-"""`dynamask-mlflow audit run | reference | show | compare`. Exit codes: 0 ok, 1 drift, 2 inconclusive, 3 error."""
+"""`dynamask-mlflow audit run | reference | show | compare`.
+
+Exit codes: 0 ok, 1 drift, 2 inconclusive, 3 error, 4 warning.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dynamask_mlflow._states import EXIT_ERROR
+
 if TYPE_CHECKING:
     from dynamask_mlflow.audit import AuditConfig, Verdict
 
 Command = Callable[..., Any]
-_COLOURS = {"ok": "green", "drift": "red", "inconclusive": "yellow"}
+_SITE = click.option("--site", default="default", show_default=True, help="Where the stays come from, e.g. a hospital.")
 
 _SHARED = [
     click.option("--data", required=True, help="Folder of a built dataset."),
@@ -38,13 +43,17 @@ def shared_options(command: Command) -> Command:
 
 @click.group()
 def audit() -> None:
-    """Does a registered model still look at the same things? Exit codes: 0 ok, 1 drift, 2 inconclusive, 3 error."""
+    """Does a registered model still look at the same things, and predict the same?
+
+    Exit codes: 0 ok, 1 drift, 2 inconclusive, 3 error, 4 warning.
+    """
 
 
 @audit.command()
 @click.option("--model", required=True, help="models:/name@alias or models:/name/version.")
 @click.option("--window", required=True, help="2026-03, 2026-03-05, 2026-01..2026-03, or all.")
 @click.option("--split", default=None, help="Only stays of this split of the dataset.")
+@_SITE
 @click.option("--reference-run", default=None, help="Run of another reference than the version's own.")
 @click.option("--experiment", default="dynamask-audits", show_default=True)
 @shared_options
@@ -52,6 +61,7 @@ def run(
     model: str,
     window: str,
     split: str | None,
+    site: str,
     reference_run: str | None,
     experiment: str,
     data: str,
@@ -74,6 +84,7 @@ def run(
             model,
             data,
             window,
+            site=site,
             split=split,
             config=config,
             store=store,
@@ -90,12 +101,14 @@ def run(
 @click.option("--model", required=True, help="models:/name@alias or models:/name/version.")
 @click.option("--window", default="all", show_default=True, help="The window that is taken for normal.")
 @click.option("--split", default=None, help="Only stays of this split, for instance test.")
+@_SITE
 @click.option("--experiment", default="dynamask-audits", show_default=True)
 @shared_options
 def reference(
     model: str,
     window: str,
     split: str | None,
+    site: str,
     experiment: str,
     data: str,
     store: str | None,
@@ -117,6 +130,7 @@ def reference(
             model,
             data,
             window,
+            site=site,
             split=split,
             config=config,
             store=store,
@@ -133,10 +147,20 @@ def reference(
 @audit.command()
 @click.option("--model", required=True, help="Name of the registered model.")
 @click.option("--version", default=None, help="Only this version.")
+@click.option("--site", default=None, help="Only this site.")
+@click.option("--all", "everything", is_flag=True, help="Also audits that a later one of the same window superseded.")
 @click.option("--experiment", default="dynamask-audits", show_default=True)
 @click.option("--tracking-uri", default=None, help="MLflow's; by default what MLflow is set to.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-def show(model: str, version: str | None, experiment: str, tracking_uri: str | None, as_json: bool) -> None:
+def show(
+    model: str,
+    version: str | None,
+    site: str | None,
+    everything: bool,
+    experiment: str,
+    tracking_uri: str | None,
+    as_json: bool,
+) -> None:
     """All audits of a model, oldest first."""
     with _reported(as_json):
         from dataclasses import asdict
@@ -145,20 +169,25 @@ def show(model: str, version: str | None, experiment: str, tracking_uri: str | N
 
         _track(tracking_uri)
         name = model.removeprefix("models:/").partition("@")[0].partition("/")[0]
-        entries = audit_history(experiment, name, version)
+        entries = audit_history(experiment, name, version, site=site, superseded=everything)
         if not entries:
             raise AuditError(f"Expected audits of {name!r} in the experiment {experiment!r}, but there are none.")
     if as_json:
         click.echo(json.dumps([asdict(entry) for entry in entries]))
         return
-    click.echo(f"{'window':<24}{'version':>8}  {'verdict':<14}{'channels':>9}{'hours':>9}{'p':>9}{'stays':>7}")
+    width = max(8, *(len(entry.site) + 2 for entry in entries))
+    click.echo(
+        f"{'window':<24}{'version':>8}  {'site':<{width}}{'verdict':<14}{'channels':>9}{'hours':>9}{'p':>9}"
+        f"{'predicted':>11}{'stays':>7}"
+    )
     for entry in entries:
         shown = [entry.metrics.get(key) for key in ("moved_channels", "moved_hours")]
         moved = "".join("        -" if value is None else f"{100 * value:>7.1f} %" for value in shown)
-        p = entry.metrics.get("p_value")
+        p, predicted = entry.metrics.get("p_value"), entry.metrics.get("predicted")
         click.echo(
-            f"{entry.window:<24}{entry.version:>8}  {entry.verdict:<14}{moved}"
-            f"{'-' if p is None else format(p, '.4f'):>9}{entry.metrics.get('instances', 0):>7.0f}"
+            f"{entry.window:<24}{entry.version:>8}  {entry.site:<{width}}{entry.verdict:<14}{moved}"
+            f"{'-' if p is None else format(p, '.4f'):>9}{'-' if predicted is None else format(predicted, '.3f'):>11}"
+            f"{entry.metrics.get('instances', 0):>7.0f}{'  superseded' if entry.superseded else ''}"
         )
 
 
@@ -231,9 +260,10 @@ def _show(verdict: Verdict, as_json: bool) -> None:
     if as_json:
         click.echo(verdict.to_json())
         return
-    click.secho(f"{verdict.state.upper()}  {verdict.model} version {verdict.version}, {verdict.window}",
-                fg=_COLOURS[verdict.state], bold=True)  # fmt: skip
-    for reason in verdict.reasons:
+    place = "" if verdict.site == "default" else f"{verdict.site}, "
+    line = f"{verdict.state.upper()}  {verdict.model} version {verdict.version}, {place}{verdict.window}"
+    click.secho(line, fg=verdict.state.colour, bold=True)
+    for reason in (*verdict.reasons, *verdict.diagnosis):
         click.echo(f"  {reason}")
 
 
@@ -250,4 +280,4 @@ def _reported(as_json: bool) -> Iterator[None]:
             click.echo(json.dumps({"state": "error", "error": message, "type": type(error).__name__}))
         else:
             click.secho(f"ERROR  {message}", fg="red", err=True)
-        sys.exit(3)
+        sys.exit(EXIT_ERROR)
