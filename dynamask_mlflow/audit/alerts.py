@@ -31,7 +31,7 @@ class Notice:
 def due_notices(
     verdict: Mapping[str, Any], experiment: str, alert_on: Sequence[str], reminder_days: int = REMINDER_DAYS
 ) -> list[Notice]:
-    """What is new in a verdict, in the light of the audits of its series before and after it: backfills have no order."""
+    """What is new in a verdict, in the light of the audits of its series before and after it."""
     history = audit_history(experiment, verdict["model"], verdict["version"], superseded=False)
     return notices_of(history, str(verdict["run_id"]), describe_alert(verdict), alert_on, reminder_days)
 

@@ -30,7 +30,8 @@ class ModelRef:
     @property
     def model_id(self) -> str | None:
         """Of the logged model, where MLflow knows one."""
-        return self.source if self.source.startswith("m-") else None
+        name = self.source.removeprefix("models:/")
+        return name if name.startswith("m-") else None
 
     def to_dict(self) -> dict[str, str]:
         return asdict(self)

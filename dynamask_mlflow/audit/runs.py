@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -143,16 +143,17 @@ def _stale(run: Run) -> bool:
 
 @contextmanager
 def exclusive(store: str | None, name: str) -> Iterator[None]:
-    """One process of those that share a store at a time; the lock goes with the process that held it."""
-    try:
-        import fcntl
-    except ImportError:  # no such locks on Windows: the claim alone decides
-        store = None
-    if store is None:
-        yield
-        return
-    path = Path(store.removeprefix("file://")) / "locks" / f"{name}.lock"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    """One process of those that share a store at a time; the lock goes with the process that held it.
+
+    Where there are no such locks (Windows, a store that cannot be written) nobody waits.
+    """
+    with ExitStack() as stack:
+        if store is not None:
+            with suppress(ImportError, OSError):
+                import fcntl
+
+                path = Path(store.removeprefix("file://")) / "locks" / f"{name}.lock"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                file = stack.enter_context(path.open("w"))
+                fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -1,0 +1,168 @@
+"""What a version is found to be over time: newest windows, episodes, alerts, backfills in any order, failures."""
+
+from __future__ import annotations
+
+import itertools
+
+import mlflow
+import pytest
+from audit_hospital import hospital
+
+from dynamask_mlflow.audit import NoDataError, State, audit_history, run_audit, state_of_version
+from dynamask_mlflow.audit.alerts import Notice, due_notices, mark_alerted, notices_of
+from dynamask_mlflow.audit.episodes import episodes, jaccard
+from dynamask_mlflow.audit.history import AuditEntry
+
+MODEL = "models:/icu@champion"
+ALERT_ON = ("drift", "warning", "inconclusive")
+BROAD = tuple(f"channel {i}" for i in range(13))
+
+
+def entry(window: str, state: str, channels: tuple[str, ...] = (), **more) -> AuditEntry:
+    return AuditEntry(
+        run_id=more.pop("run_id", f"{more.get('site', '')}{window}"),
+        window=window,
+        start=f"{window}-01T00:00:00",
+        version="1",
+        verdict=State(state),
+        reference_run_id="r",
+        metrics={},
+        channels=channels,
+        kinds=("attention",) if channels else ("power",) if state == "inconclusive" else (),
+        reason=f"reason of {window}",
+        **more,
+    )
+
+
+def told_over(months: list[AuditEntry], days: int = 90) -> list[list[str]]:
+    """What is told month by month, when everything due is told at once."""
+    history: list[AuditEntry] = []
+    told = []
+    for month in months:
+        history.append(month)
+        found = notices_of(history, month.run_id, "line", ALERT_ON, days)
+        told.append([notice.kind for notice in found])
+        marked = AuditEntry(**{**vars(month), "alerted": tuple(notice.key for notice in found)})
+        history[-1] = marked
+    return told
+
+
+def test_a_lasting_broad_fault_is_told_once_reminded_and_told_when_it_ends():
+    months = [entry("2026-01", "ok")]
+    months += [entry(f"2026-{m:02d}", "drift", BROAD[m % 2 : 12 + m % 2]) for m in range(2, 8)]
+    months.append(entry("2026-08", "ok"))
+    assert told_over(months) == [[], ["opened"], [], [], [], ["reminder"], [], ["ended"]]
+
+
+def test_another_fault_is_another_episode():
+    months = [entry("2026-01", "drift", ("Temp",)), entry("2026-02", "drift", ("Lactate", "SpO2"))]
+    assert told_over(months) == [["opened"], ["ended", "opened"]]
+    assert jaccard(("a", "b"), ("b", "c")) == pytest.approx(1 / 3)
+
+
+def test_a_warning_that_becomes_drift_is_told_as_worse():
+    months = [entry("2026-01", "warning", ("Temp",)), entry("2026-02", "drift", ("Temp",))]
+    assert told_over(months) == [["opened"], ["worse"]]
+
+
+def test_an_inconclusive_month_does_not_end_an_episode():
+    months = [
+        entry("2026-01", "drift", ("Temp",)),
+        entry("2026-02", "inconclusive"),
+        entry("2026-03", "drift", ("Temp",)),
+    ]
+    assert told_over(months) == [["opened"], ["inconclusive"], []]
+    assert [episode.open for episode in episodes(months)] == [True]
+    assert state_of_version(months[:2]).state == State.DRIFT
+
+
+def test_the_state_is_that_of_the_newest_window_of_each_site_in_any_order():
+    audits = [
+        entry("2026-03", "drift", ("Temp",)),
+        entry("2026-04", "ok"),
+        entry("2026-02", "warning", ("Lactate",), site="b"),
+        entry("2026-01", "ok", site="b"),
+    ]
+    states = {state_of_version(list(order)).state for order in itertools.permutations(audits)}
+    assert states == {State.WARNING}
+    assert state_of_version(audits[:2]).state == State.OK
+    assert state_of_version(audits[:2]).alert == ""
+    assert "b 2026-02: reason of 2026-02" in state_of_version(audits).alert
+    assert state_of_version([]) is None
+
+
+def version():
+    return mlflow.MlflowClient().get_model_version("icu", "1")
+
+
+def test_auditing_an_old_window_later_changes_no_headline_and_alerts_are_cleared(place):
+    run_audit(MODEL, place.data, "2026-03", **place.options())
+    assert version().tags["dynamask.verdict"] == "drift"
+    assert "Lactate" in version().tags["dynamask.alert"]
+    assert "| 2026-03 | drift |" in version().description
+    run_audit(MODEL, place.data, "2026-06", **place.options())
+    run_audit(MODEL, place.data, "2026-02", **place.options())
+    tags = version().tags
+    assert (tags["dynamask.verdict"], tags["dynamask.audited_window"]) == ("ok", "2026-06")
+    assert "dynamask.alert" not in tags
+    text = version().description
+    assert text.index("| 2026-02 | ok |") < text.index("| 2026-03 | drift |") < text.index("| 2026-06 | ok |")
+    assert "### Explanation audit: ok" in text
+
+
+def test_due_notices_come_from_the_runs_and_are_told_once(place):
+    def audit(window: str) -> list[Notice]:
+        verdict = run_audit(MODEL, place.data, window, **place.options())
+        (run_id,) = [e.run_id for e in audit_history("dynamask-audits", "icu") if e.window == window]
+        record = {**verdict.to_dict(), "run_id": run_id}
+        found = due_notices(record, "dynamask-audits", ALERT_ON)
+        for notice in found:
+            mark_alerted(run_id, notice)
+        return found
+
+    assert audit("2026-02") == []
+    assert [notice.kind for notice in audit("2026-03")] == ["opened"]
+    assert audit("2026-03") == []
+    (ended,) = audit("2026-06")
+    assert ended.kind == "ended"
+    assert "drift since 2026-03" in ended.text
+
+
+def test_an_audit_that_could_not_run_is_said_on_the_version_until_one_did(place):
+    run_audit(MODEL, place.data, "2026-02", **place.options())
+    with pytest.raises(NoDataError):
+        run_audit(MODEL, place.data, "2026-07", **place.options())
+    tags = version().tags
+    assert tags["dynamask.verdict"] == "inconclusive"
+    assert "not audited: 2026-07" in tags["dynamask.alert"]
+    assert "Could not be audited: 2026-07" in version().description
+    run_audit(MODEL, place.data, "2026-06", **place.options())  # an older window says nothing about July
+    assert "dynamask.audit_failed" in version().tags
+
+
+def numbers(place) -> dict[str, dict[str, float]]:
+    entries = audit_history("dynamask-audits", "icu", superseded=False)
+    return {e.window: {**e.metrics, "state": str(e.verdict), "trend": e.trend} for e in entries}
+
+
+@pytest.mark.slow
+def test_backfills_in_any_order_and_reruns_give_the_same_numbers(place, prepared, tmp_path):
+    import shutil
+
+    months, found = ("2026-02", "2026-04", "2026-06"), []
+    data = hospital()
+    data.x[data.windows == "2026-04", :, 3] = 0.1
+    folder = str(data.save(tmp_path / "sound"))
+    options = place.options(trend_window=2)
+    for order in (months, months[::-1], ("2026-04", "2026-06", "2026-02", "2026-06", "2026-04")):
+        shutil.copy(prepared / "mlflow.db", tmp_path / "again.db")
+        mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/again.db")
+        for month in order:
+            run_audit(MODEL, folder, month, **options)
+        found.append(numbers(place))
+        client = mlflow.MlflowClient()
+        for audit in audit_history("dynamask-audits", "icu"):
+            for name in audit.metrics:
+                assert len(client.get_metric_history(audit.run_id, f"dynamask/audit/{name}")) == 1, name
+    assert found[0] == found[1] == found[2]
+    assert [entry.get("trend_windows") for entry in found[0].values()] == [None, 2, 2]
