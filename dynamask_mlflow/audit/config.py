@@ -49,7 +49,8 @@ class AuditConfig(ExplainConfig):
         canary_rounding: an anchor's own shares may move so many times as far as the last bit of its inputs moves them.
         trust_alpha, trust_minimum: of the trust gate.
         input_level: false discovery rate of the list of inputs that moved.
-        important: share of attention in the reference window from which a channel matters: its inputs may warn.
+        important: a channel matters, and its inputs may warn, if the prediction changes without it by so many times as
+            much as without the average channel, in the reference window.
         input_effect: Kolmogorov-Smirnov distance of an important channel's inputs, or of the predictions, that warns.
         thresholds: of the predicted risk: the share of stays above each is watched.
         risk_effect: change of the mean predicted risk that warns. alert_effect: change of the share above a threshold,
@@ -90,7 +91,7 @@ class AuditConfig(ExplainConfig):
     trust_alpha: float = 0.01
     trust_minimum: int = 20
     input_level: float = 0.05
-    important: float = 0.05
+    important: float = 1.0
     input_effect: float = 0.15
     thresholds: tuple[float, ...] = (0.5,)
     risk_effect: float = 0.02
@@ -127,7 +128,7 @@ class AuditConfig(ExplainConfig):
             raise ValueError(f"Expected thresholds such as [0.3, 0.5], but got {self.thresholds!r}.")
         object.__setattr__(self, "thresholds", tuple(sorted({float(t) for t in self.thresholds})))
         shares = ("alpha", "locate_alpha", "effect", "trend_effect", "tolerance", "trust_alpha", "input_level")
-        warning = ("important", "input_effect", "risk_effect", "performance_effect")
+        warning = ("input_effect", "risk_effect", "performance_effect")
         for name in (*shares, *warning, "attention_area"):
             if not 0 < getattr(self, name) < 1:
                 raise ValueError(f"Expected {name} in (0, 1), but got {getattr(self, name)}.")

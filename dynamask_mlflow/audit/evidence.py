@@ -53,7 +53,8 @@ class Evidence:
         instances: explained stays of the window whose mask looks somewhere. reference_instances: the same.
         population: stays of the window, of which `sampled` were drawn. idle: explained stays whose mask looks nowhere.
         failures: stays that could not be explained, of `sampled`; first_failure: why the first could not.
-        importance: (d,) shares of attention by channel in the reference window.
+        importance: (d,) shares of attention by channel in the reference window. effects: (d,) mean change of the
+            prediction without each channel, in the reference window.
         predictions: the test of the predictions, of all stays that have one.
         blockers: kind -> a sentence that forbids a comparison at all (settings, channels).
         changed_anchors: stored anchors whose inputs in the data are no longer the same.
@@ -71,6 +72,7 @@ class Evidence:
     population: int = 0
     idle: int = 0
     importance: Floats | None = None
+    effects: Floats | None = None
     blockers: Mapping[str, str] = field(default_factory=dict)
     drift: DriftTest | None = None
     inputs: InputTest | None = None
@@ -133,6 +135,7 @@ def compare(
         "quality": staged_quality_test(numbers, both.draws),
         "ndcg": ndcg(*(part.mean_shares()[0] for part in (reference, current))),
         "importance": reference.mean_shares()[0],
+        "effects": reference.mean_effects(),
         "predictions": _predictions(reference, asked or current, config),
     }
     if look_at_inputs:

@@ -110,6 +110,7 @@ def _measure(
         values=values,
         missing=missing,
         codes=np.zeros((len(rows), 0), dtype=np.int8),
+        effects=_channel_effects(good.x, risk(outputs, task), outputs_of, task),
         attention=(weights / np.where(total > 0, total, 1)).sum(axis=0),
         masks=masks.masks[:keep].astype(np.float32),
         failures={sample.ids[row]: _message(error) for row, error in done.failures.items()},
@@ -163,6 +164,19 @@ def _worth(
     return found
 
 
+def _channel_effects(x: NDArray[np.float32], whole: NDArray[np.float64], outputs_of: Any, task: str) -> Any:
+    """(N, d): how the prediction changes when a channel is 0 throughout, which is its mean: what rests on it.
+
+    Attention says where a mask looks first, this how far the prediction would go; inputs that moved matter by this.
+    """
+    effects = np.zeros((len(x), x.shape[2]))
+    for channel in range(x.shape[2]):
+        without = x.copy()
+        without[:, :, channel] = 0
+        effects[:, channel] = risk(outputs_of(without), task) - whole
+    return effects
+
+
 def _classes(outputs: NDArray[Any], task: str) -> dict[str, NDArray[np.float64]]:
     """The predicted class, where there are more than two; of two the risk tells."""
     if task != "classification" or outputs.shape[-1] <= 2:
@@ -196,6 +210,7 @@ def _nothing(sequences: Sequences, failures: dict[str, str], seconds: float) -> 
         values=np.zeros((0, channels)),
         missing=np.zeros((0, channels)),
         codes=np.zeros((0, 0), dtype=np.int8),
+        effects=np.zeros((0, channels)),
         attention=np.zeros((steps, channels)),
         masks=np.zeros((0, steps, channels), dtype=np.float32),
         failures=failures,

@@ -16,7 +16,7 @@ from dynamask_mlflow.audit.statistics import Codes, decile_codes, decile_edges
 from dynamask_mlflow.tracking.spool import write_whole
 
 SCHEMA_VERSION = 2
-_BY_STAY = ("ids", "patients", "by_channel", "by_time", "values", "missing", "codes")
+_BY_STAY = ("ids", "patients", "by_channel", "by_time", "values", "missing", "codes", "effects")
 _ARRAYS = (*_BY_STAY, "attention", "masks")
 
 
@@ -33,6 +33,7 @@ class Measured:
         values: (N, d) mean of what was measured, NaN where nothing was. missing: (N, d) share that was not. Both are
             (N, 0) in what leaves the store: only their codes do.
         codes: (N, 2 d) places of values and missing rates among the deciles of a reference; (N, 0) until it is known.
+        effects: (N, d) change of the prediction when a channel is set to 0, the mean of standardised inputs.
         attention: (T, d) sum over the stays of their shares by cell.
         masks: (k, T, d) masks of the first k stays.
         failures: id -> what went wrong, for stays that are not among the N.
@@ -47,6 +48,7 @@ class Measured:
     values: NDArray[np.float64]
     missing: NDArray[np.float64]
     codes: Codes
+    effects: NDArray[np.float64]
     attention: NDArray[np.float64]
     masks: NDArray[np.float32]
     failures: Mapping[str, str]
@@ -76,6 +78,10 @@ class Measured:
     def has_inputs(self) -> bool:
         """Whether the stays' mean inputs are in here, and not only their codes."""
         return bool(self.values.shape[1] > 0)
+
+    def mean_effects(self) -> NDArray[np.float64]:
+        """(d,) mean size of the change of the prediction without each channel: how much rests on it."""
+        return np.asarray(np.abs(self.effects).mean(axis=0)) if len(self) else np.zeros(self.effects.shape[1])
 
     def input_edges(self) -> NDArray[np.float64]:
         """(2 d, 9) deciles of the values and of the missing rates."""

@@ -9,7 +9,6 @@ from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.evidence import Evidence
 from dynamask_mlflow.audit.messages import chance, percent
 from dynamask_mlflow.audit.statistics import InputTest, PredictionTest, Shift
-from dynamask_mlflow.audit.statistics.marginals import Floats
 from dynamask_mlflow.audit.verdict import Violation
 
 
@@ -19,8 +18,8 @@ def warning_findings(evidence: Evidence, config: AuditConfig) -> list[Violation]
     if evidence.predictions is not None:
         found += _predictions(evidence.predictions, task_of(evidence), config)
         found += _performance(evidence.predictions, config)
-    if evidence.inputs is not None and evidence.importance is not None:
-        found += _inputs(evidence.inputs, evidence.importance, evidence.channel_names, config)
+    if evidence.inputs is not None:
+        found += _inputs(evidence.inputs, evidence, config)
     return found
 
 
@@ -61,12 +60,15 @@ def _performance(test: PredictionTest, config: AuditConfig) -> list[Violation]:
     return found
 
 
-def _inputs(inputs: InputTest, importance: Floats, names: tuple[str, ...], config: AuditConfig) -> list[Violation]:
-    """Channels that matter by their share of attention, whose values or gaps moved far; the most important first."""
-    level, found = config.levels["inputs"], []
-    for place in np.argsort(-importance, kind="stable"):
-        name = names[place]
-        if importance[place] < config.important:
+def _inputs(inputs: InputTest, evidence: Evidence, config: AuditConfig) -> list[Violation]:
+    """Channels on which predictions rest, whose values or gaps moved far; the one on which most rests first."""
+    effects, attention, level = evidence.effects, evidence.importance, config.levels["inputs"]
+    if effects is None or attention is None:
+        return []
+    found, least = [], config.important * float(effects.mean())
+    for place in np.argsort(-effects, kind="stable"):
+        name = evidence.channel_names[place]
+        if effects[place] < least or effects[place] <= 0:
             continue
         kinds = {
             "values": (inputs.value_p[place], inputs.value_gap[place], inputs.value_shift[place]),
@@ -79,8 +81,8 @@ def _inputs(inputs: InputTest, importance: Floats, names: tuple[str, ...], confi
         p = float(min(row[0] for row in moved.values()))
         gap = float(max(row[1] for row in moved.values()))
         message = (
-            f"The inputs of {name}, which has {percent(float(importance[place]))} of the attention, moved: {how} "
-            f"({chance(p)})."
+            f"The inputs of {name} moved, on which predictions rest ({text.number(float(effects[place]))} on average, "
+            f"{percent(float(attention[place]))} of the attention): {how} ({chance(p)})."
         )
         found.append(
             Violation(kind="inputs", subject=name, message=message, value=gap, threshold=config.input_effect, p_value=p)

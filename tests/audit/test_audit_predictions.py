@@ -126,14 +126,15 @@ def test_a_unit_fault_in_an_important_channel_warns_with_size_direction_and_risk
     assert verdict.channels == ("Lactate",)
     text = " ".join(verdict.reasons)
     assert "The mean predicted risk fell from" in text
-    assert "The inputs of Lactate, which has 40 % of the attention, moved: values are lower in about" in text
+    assert "The inputs of Lactate moved, on which predictions rest (.040 on average, 40 % of the attention)" in text
+    assert "values are lower in about" in text
     assert "No move of attention is proven" in text or "Attention did not move" in text
     assert any("another unit, scale or device for Lactate" in hint for hint in verdict.diagnosis)
 
 
 def test_an_irrelevant_channel_does_not_warn():
     now = ward(150, 2)
-    verdict = judge(replace(now, values=now.values + np.array([0, 0, 0, 1])), important=0.15)
+    verdict = judge(replace(now, values=now.values + np.array([0, 0, 0, 1])))
     assert verdict.state == State.OK, verdict.reasons
     assert "Temp" in verdict.moved_inputs
 

@@ -78,6 +78,22 @@ def test_attention_that_left_a_channel_is_drift_in_plain_words(place):
     assert "2026-03" in Path(page).read_text()
 
 
+def test_a_unit_fault_in_the_second_channel_is_never_ok_and_says_what_it_does_to_the_risk(place, tmp_path):
+    data = hospital()
+    month = data.windows == "2026-02"
+    data.x[month, :, 0] = 0.357 * data.x[month, :, 0] - 1.9  # heart rate x .357, in units of its own spread
+    verdict = run_audit(MODEL, str(data.save(tmp_path / "unit")), "2026-02", **place.options())
+    assert verdict.state in ("warning", "drift")
+    assert verdict.exit_code in (1, 4)
+    text = " ".join(verdict.reasons)
+    assert re.search(r"mean predicted risk fell from \.\d+ to \.\d+ \(-\.\d+ \[-\.\d+, -\.\d+\]", text)
+    assert "The inputs of HeartRate moved, on which predictions rest" in text
+    assert any("another unit, scale or device for HeartRate" in hint for hint in verdict.diagnosis)
+    version = mlflow.MlflowClient().get_model_version("icu", "1")
+    assert version.tags["dynamask.verdict"] == verdict.state
+    assert version.tags["dynamask.alert"].startswith(str(verdict.state))
+
+
 def test_a_model_that_fails_on_half_of_the_stays_is_inconclusive(place):
     verdict = run_audit(MODEL, place.data, "2026-04", **place.options(instances=60))
     assert verdict.state == "inconclusive"

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dynamask_mlflow.audit.statistics.marginals import Floats, Labels
 from dynamask_mlflow.audit.statistics.multiplicity import benjamini_hochberg, standardized, step_down
-from dynamask_mlflow.audit.statistics.permutation import SETTLED, Permutations, in_chunks, upper_tail
+from dynamask_mlflow.audit.statistics.permutation import SETTLED, Permutations, at_most, in_chunks, upper_tail
 
 Codes = NDArray[np.int8]
 DECILES = 9
@@ -79,7 +79,8 @@ def input_test(codes: Codes, labels: Labels) -> InputTest:
     Args:
         labels: from `permuted_labels`, so that stays of one patient move together.
     """
-    gaps, shift = _gaps(codes, labels)
+    chosen = at_most(labels)
+    gaps, shift = _gaps(codes[chosen], labels[:, chosen]) if len(chosen) < len(codes) else _gaps(codes, labels)
     p = np.where(gaps[0] > 0, np.apply_along_axis(lambda column: upper_tail(column)[0], 0, gaps), 1.0)
     q, family = benjamini_hochberg(p), step_down(standardized(gaps))
     d = codes.shape[1] // 2
