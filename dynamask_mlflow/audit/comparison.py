@@ -17,7 +17,15 @@ from dynamask_mlflow.audit.measured import Measured
 from dynamask_mlflow.audit.reference import Reference, load_reference, with_outcomes
 from dynamask_mlflow.audit.runtime import differences
 from dynamask_mlflow.audit.shards import gather_role
-from dynamask_mlflow.audit.statistics import CanaryResult, compare_refit, compare_versions, rounding_limit, split_causes
+from dynamask_mlflow.audit.statistics import (
+    CanaryResult,
+    Shift,
+    compare_refit,
+    compare_versions,
+    paired_shift,
+    rounding_limit,
+    split_causes,
+)
 from dynamask_mlflow.audit.windows import load_stays, parse_window
 
 MEASURED = "dynamask/measured.npz"
@@ -80,9 +88,22 @@ def compare_shards(
         before = reference.mean_shares()[0]
         more["causes"] = split_causes(before, old_window.mean_shares()[0], before + shift, current.mean_shares()[0])
     old_window = with_outcomes(old_window, request["data"], rows, config).coded(stored.edges)
-    evidence = compare(reference, old_window, config, trust=trust_of(current, config), **more)
     under = f"version {stored.model.version}"
+    more |= {"under": under, "between_versions": _between(old_window, current)}
+    evidence = compare(reference, old_window, config, trust=trust_of(current, config), **more)
     return Comparison(evidence, reference, current, f"{label} ({under})", under=under)
+
+
+def _between(old: Measured, new: Measured) -> Shift | None:
+    """What both versions predict for the same stays."""
+    both = np.intersect1d(old.ids, new.ids)
+    if len(both) < 2:
+        return None
+    sorters = [np.argsort(part.ids) for part in (old, new)]
+    rows = [order[np.searchsorted(part.ids[order], both)] for part, order in zip((old, new), sorters, strict=True)]
+    first, second = old.numbers["risk"][rows[0]], new.numbers["risk"][rows[1]]
+    patients = old.patients[rows[0]]
+    return paired_shift(first, second, patients)
 
 
 def trend_entries(request: dict[str, Any], config: AuditConfig, history: Sequence[AuditEntry]) -> list[AuditEntry]:

@@ -65,6 +65,8 @@ def _reasons(state: State, violations: list[Violation], evidence: Evidence, conf
         )
         proven = max(test.channels.upper, test.hours.upper) < config.tolerance
         reasons.append(f"{'Attention did not move' if proven else 'No move of attention is proven'}: {bounds}")
+    if evidence.under:
+        reasons += prediction_messages.version_sentences(evidence.under, evidence.between_versions, task_of(evidence))
     said = any(violation.kind == "predictions" and violation.subject == "mean" for violation in violations)
     if evidence.predictions is not None and not said:
         task = task_of(evidence)

@@ -61,7 +61,13 @@ def episodes(entries: Sequence[AuditEntry]) -> list[Episode]:
 
 
 def similar(first: AuditEntry, second: AuditEntry) -> bool:
-    """Whether two findings share at least half of all their channels (Jaccard), or kinds where no channel is named."""
+    """Whether two findings share at least half of all their channels (Jaccard), or kinds where no channel is named.
+
+    Where inputs warned in both, those are compared: attention that one channel loses spreads over others, which are no
+    sign of the same fault.
+    """
+    if first.inputs and second.inputs:
+        return jaccard(first.inputs, second.inputs) >= SIMILAR
     if first.channels and second.channels:
         return jaccard(first.channels, second.channels) >= SIMILAR
     return jaccard(first.kinds, second.kinds) >= SIMILAR

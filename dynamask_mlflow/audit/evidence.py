@@ -18,6 +18,7 @@ from dynamask_mlflow.audit.statistics import (
     Permutations,
     PredictionTest,
     QualityShift,
+    Shift,
     TrustResult,
     VersionShift,
     check_trust,
@@ -59,6 +60,8 @@ class Evidence:
         blockers: kind -> a sentence that forbids a comparison at all (settings, channels).
         changed_anchors: stored anchors whose inputs in the data are no longer the same.
         noise: share that another seed of the explainer moves, between "channels" and "hours": the noise floor.
+        under: the version that attention, predictions and inputs were asked of, if it is not the audited one.
+        between_versions: predictions of both versions for the same stays of the window, old and new.
         trend: the test of this window together with those of the audits before it; trend_windows: how many in all.
     """
 
@@ -87,6 +90,8 @@ class Evidence:
     noise: Mapping[str, float] = field(default_factory=dict)
     trend: DriftTest | None = None
     trend_windows: int = 0
+    under: str = ""
+    between_versions: Shift | None = None
 
 
 def quality_kind(name: str) -> str:

@@ -23,7 +23,7 @@ class AuditEntry:
 
     Attributes:
         start: of the window. series, slot: of its identity. content: a digest of its stays.
-        channels, kinds: what it found, and in which channels.
+        channels, kinds: what it found, and in which channels; inputs: those whose inputs warned.
         trend: the windows that were tested together with it. audited_at: when it was last concluded.
         superseded: another audit of the same window, with other data or another reference, came later.
         alerted: what was told of it, and when it ended.
@@ -42,6 +42,7 @@ class AuditEntry:
     content: str = ""
     channels: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
     reason: str = ""
     trend: str = ""
     audited_at: str = ""
@@ -111,6 +112,7 @@ def _entry(run: Run) -> AuditEntry:
         content=tags.get(t.CONTENT, ""),
         channels=tuple(finding.get("channels", ())),
         kinds=tuple(finding.get("kinds", ())),
+        inputs=tuple(finding.get("inputs", ())),
         reason=str(finding.get("reason", "")),
         trend=tags.get(t.TREND, ""),
         audited_at=tags.get(t.AUDITED_AT, ""),

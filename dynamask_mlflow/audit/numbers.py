@@ -51,6 +51,8 @@ def metrics_of(evidence: Evidence, config: AuditConfig) -> dict[str, float]:
     if evidence.versions is not None:
         found |= {"version_channels": evidence.versions.channels, "version_hours": evidence.versions.hours}
         found |= {"version_largest": evidence.versions.largest, "version_lost": evidence.versions.lost}
+    if evidence.between_versions is not None:
+        found |= {"version_predicted": evidence.between_versions.difference}
     if evidence.causes is not None:
         found |= {f"cause_{name}": size for name, size in evidence.causes.sizes().items()}
     return {name: float(value) for name, value in found.items() if np.isfinite(value)}

@@ -76,3 +76,15 @@ def performance_sentence(name: str, shift: Shift, labelled: tuple[int, int]) -> 
         f"The {PERFORMANCE_NAMES[name]} went from {number(shift.reference)} to {number(shift.current)} "
         f"({change(shift)}, {chance(shift.p_value)}), {labelled[1]} stays with a known outcome."
     )
+
+
+def version_sentences(under: str, shift: Shift | None, task: str) -> list[str]:
+    """Of whom the data arms were asked, and what both versions predict for the same stays."""
+    found = [f"What follows of attention, predictions and inputs is asked of {under}: it tells what the data did."]
+    if shift is not None:
+        found.insert(
+            0,
+            f"For the same stays of the window the mean {noun(task)} is {number(shift.current)}, and under {under} "
+            f"{number(shift.reference)} ({change(shift)}).",
+        )
+    return found

@@ -67,7 +67,8 @@ def conclude_run(run_id: str, verdict: Verdict, trend: str) -> None:
     client = MlflowClient()
     finding = {
         "kinds": sorted({violation.kind for violation in verdict.violations}),
-        "channels": list(verdict.channels)[:100],
+        "channels": list(verdict.channels)[:60],
+        "inputs": [v.subject for v in verdict.violations if v.kind == "inputs"][:60],
         "reason": next(iter(verdict.reasons), "")[:400],
     }
     tags = {

@@ -60,6 +60,15 @@ def test_another_fault_is_another_episode():
     assert jaccard(("a", "b"), ("b", "c")) == pytest.approx(1 / 3)
 
 
+def test_attention_that_spread_to_a_channel_does_not_make_its_own_fault_the_same():
+    first = entry("2026-01", "drift", ("HeartRate", "Lactate"), inputs=("Lactate",))
+    assert told_over([first, entry("2026-02", "drift", ("HeartRate",), inputs=("HeartRate",))])[1] == [
+        "ended",
+        "opened",
+    ]
+    assert told_over([first, entry("2026-02", "drift", ("Lactate",), inputs=("Lactate",))])[1] == []
+
+
 def test_a_warning_that_becomes_drift_is_told_as_worse():
     months = [entry("2026-01", "warning", ("Temp",)), entry("2026-02", "drift", ("Temp",))]
     assert told_over(months) == [["opened"], ["worse"]]

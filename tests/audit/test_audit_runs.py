@@ -139,6 +139,13 @@ def test_a_new_version_that_ignores_a_channel_is_blamed_on_the_model(place):
     assert verdict.causes == ("model",)
     assert any("hardly looks at Lactate" in reason for reason in verdict.reasons)
     assert verdict.metrics["cause_model"] > verdict.metrics["cause_data"]
+    assert any(
+        reason.startswith("For the same stays of the window the mean predicted risk is") for reason in verdict.reasons
+    )
+    assert any("is asked of version 1" in reason for reason in verdict.reasons)
+    (entry,) = audit_history("dynamask-audits", "icu", "2")
+    page = mlflow.artifacts.download_artifacts(run_id=entry.run_id, artifact_path="dynamask/audit.html")
+    assert "Asked of version 1, data alone. Attention moved between channels" in Path(page).read_text()
     split = compare_audits(
         MODEL, "models:/icu/1", place.data, "2026-03", "2026-02", **place.options(reference_instances=80)
     )

@@ -113,6 +113,17 @@ def prediction_test(
     )
 
 
+def paired_shift(first: Floats, second: Floats, patients: NDArray[Any]) -> Shift:
+    """Means of two predictions for the same stays, with the 95 % interval of their difference by patient."""
+    gap = second - first
+    names, code = np.unique(patients, return_inverse=True)
+    pull = np.zeros(len(names))
+    np.add.at(pull, code, (gap - gap.mean()) / len(gap))
+    margin = _Z975 * float(np.sqrt(np.square(pull).sum() * len(names) / max(len(names) - 1, 1)))
+    mean = float(gap.mean())
+    return Shift(float(first.mean()), float(second.mean()), mean - margin, mean + margin)
+
+
 def staged_prediction_test(scores: Floats, draws: Permutations, **options: Any) -> PredictionTest:
     """The test with a few permutations, and with all of them if that leaves the matter open."""
     test = prediction_test(scores, draws.few, draws.patients, **options)
