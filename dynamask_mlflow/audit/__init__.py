@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from dynamask_mlflow._states import State
     from dynamask_mlflow.audit.config import AuditConfig
     from dynamask_mlflow.audit.errors import AuditError, NoDataError, TrackingLostError
+    from dynamask_mlflow.audit.gate import GateLimits, GateResult, GateState, run_gate
     from dynamask_mlflow.audit.history import AuditEntry, audit_history
     from dynamask_mlflow.audit.reference import (
         build_reference,
@@ -28,6 +29,9 @@ _HOMES = {
     "AuditConfig": "config",
     "AuditEntry": "history",
     "AuditError": "errors",
+    "GateLimits": "gate",
+    "GateResult": "gate",
+    "GateState": "gate",
     "NoDataError": "errors",
     "State": "verdict",
     "TrackingLostError": "errors",
@@ -50,6 +54,7 @@ _HOMES = {
     "publish_version_state": "version_state",
     "report_audit": "reporting",
     "run_audit": "run",
+    "run_gate": "gate",
     "state_of_version": "version_state",
 }
 
@@ -57,6 +62,9 @@ __all__ = [
     "AuditConfig",
     "AuditEntry",
     "AuditError",
+    "GateLimits",
+    "GateResult",
+    "GateState",
     "NoDataError",
     "State",
     "TrackingLostError",
@@ -79,6 +87,7 @@ __all__ = [
     "publish_version_state",
     "report_audit",
     "run_audit",
+    "run_gate",
     "state_of_version",
 ]
 

@@ -105,7 +105,6 @@ def compare(
     *,
     earlier: Sequence[Measured] = (),
     look_at_inputs: bool = True,
-    asked: Measured | None = None,
     **more: Any,
 ) -> Evidence:
     """Compare two windows under one model.
@@ -113,7 +112,6 @@ def compare(
     Args:
         earlier: the windows of the audits before, which are tested together with this one.
         look_at_inputs: False leaves the input arm out.
-        asked: whose predictions are compared with the reference's; None: those of `current`.
         more: fields of the evidence that come from elsewhere.
     """
     blockers = {**more.pop("blockers", {}), **channel_blocker(reference, current)}
@@ -141,7 +139,7 @@ def compare(
         "ndcg": ndcg(*(part.mean_shares()[0] for part in (reference, current))),
         "importance": reference.mean_shares()[0],
         "effects": reference.mean_effects(),
-        "predictions": _predictions(reference, asked or current, config),
+        "predictions": _predictions(reference, current, config, both),
     }
     if look_at_inputs:
         edges = reference.input_edges() if reference.has_inputs else None
@@ -155,12 +153,16 @@ def compare(
     return Evidence(**{**counts, **found, **more})
 
 
-def _predictions(reference: Measured, current: Measured, config: AuditConfig) -> PredictionTest | None:
+def _predictions(reference: Measured, current: Measured, config: AuditConfig, drawn: _Pair) -> PredictionTest | None:
     """All stays with a prediction, also those whose mask looks nowhere."""
     parts = (reference, current)
     if any("risk" not in part.numbers for part in parts):
         return None
     both = _Pair((reference,), (current,), config, lambda part: np.isfinite(part.numbers["risk"]))
+    if np.array_equal(both.draws.patients, drawn.draws.patients) and len(both.draws.current) == len(
+        drawn.draws.current
+    ):
+        both = drawn  # the same stays: their permutations are there
     if both.draws.current.all() or not both.draws.current.any():
         return None
     task = "regression" if "squared_error" in reference.numbers else "classification"

@@ -1,4 +1,4 @@
-"""`dynamask-mlflow audit run | reference | show | compare`.
+"""`dynamask-mlflow audit run | reference | show | compare | gate`.
 
 Exit codes: 0 ok, 1 drift, 2 inconclusive, 3 error, 4 warning.
 """
@@ -216,6 +216,52 @@ def compare(model: str, against: str, window: str, before: str, as_json: bool, *
     sys.exit(verdict.exit_code)
 
 
+@audit.command()
+@click.option("--model", required=True, help="The version to be promoted.")
+@click.option("--against", required=True, help="The version in use, for instance models:/icu-mortality@champion.")
+@click.option("--window", required=True, help="Whose stays both versions explain.")
+@click.option("--split", default=None, help="Only stays of this split.")
+@click.option("--limits", "limits_file", type=click.Path(path_type=Path), help="Limits as JSON or YAML.")
+@click.option("--no-record", is_flag=True, help="Leave the tags of the version alone.")
+@shared_options
+def gate(model: str, against: str, window: str, limits_file: Path | None, as_json: bool, **options: Any) -> None:
+    """May a version be promoted? Exit codes: 0 passed, 1 refused, 2 inconclusive, 3 error.
+
+    \b
+    dynamask-mlflow audit gate --model models:/icu-mortality/5 --against models:/icu-mortality@champion \\
+                               --data icu --window 2026-03 --limits gate.yaml
+    """
+    with _reported(as_json):
+        from dynamask_mlflow.audit import GateLimits, run_gate
+        from dynamask_mlflow.audit.workers import default_processes
+
+        more = {name: options.pop(name) for name in ("data", "store", "split", "processes")}
+        record = not options.pop("no_record")
+        config = _open(**options)
+        limits = GateLimits.from_mapping(_read_settings(limits_file))
+        more["processes"] = more["processes"] or default_processes(config.instances, config)
+        result = run_gate(model, against, window=window, limits=limits, config=config, record=record, **more)
+        if as_json:
+            click.echo(result.to_json())
+        else:
+            what = f"{result.model} version {result.version} against version {result.against}, {result.window}"
+            colour = {"passed": "green", "refused": "red"}.get(result.state, "yellow")
+            click.secho(f"{result.state.upper()}  {what}", fg=colour, bold=True)
+            click.echo("\n".join(f"  {reason}" for reason in result.reasons))
+    sys.exit(result.state.exit_code)
+
+
+def _read_settings(path: Path | None) -> dict[str, Any]:
+    if path is None:
+        return {}
+    import yaml
+
+    if not path.is_file():
+        raise ValueError(f"Expected settings in {path}, but there is no such file.")
+    found: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    return found
+
+
 def _open(tracking_uri: str | None, config_file: Path | None, settings: tuple[str, ...], threads: int) -> AuditConfig:
     import torch
 
@@ -225,13 +271,7 @@ def _open(tracking_uri: str | None, config_file: Path | None, settings: tuple[st
     leave_quickly()
     _track(tracking_uri)
     torch.set_num_threads(threads)
-    options: dict[str, Any] = {}
-    if config_file is not None:
-        import yaml
-
-        if not config_file.is_file():
-            raise ValueError(f"Expected settings in {config_file}, but there is no such file.")
-        options |= yaml.safe_load(config_file.read_text(encoding="utf-8")) or {}
+    options = _read_settings(config_file)
     for pair in settings:
         name, mark, value = pair.partition("=")
         if not mark:

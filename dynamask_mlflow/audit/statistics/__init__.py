@@ -25,6 +25,7 @@ from dynamask_mlflow.audit.statistics.permutation import Permutations, permuted_
 from dynamask_mlflow.audit.statistics.predictions import (
     PredictionTest,
     Shift,
+    paired_performance,
     paired_shift,
     prediction_test,
     staged_prediction_test,
@@ -62,6 +63,7 @@ __all__ = [
     "moved_share",
     "ndcg",
     "noise_floor",
+    "paired_performance",
     "paired_shift",
     "permuted_labels",
     "prediction_test",

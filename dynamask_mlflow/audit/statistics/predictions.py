@@ -124,6 +124,24 @@ def paired_shift(first: Floats, second: Floats, patients: NDArray[Any]) -> Shift
     return Shift(float(first.mean()), float(second.mean()), mean - margin, mean + margin)
 
 
+def paired_performance(
+    first: Floats, second: Floats, outcomes: Floats, patients: NDArray[Any], task: str = "classification"
+) -> dict[str, Shift]:
+    """What two predictions of the same stays are worth, with 95 % intervals of the difference: patients are redrawn."""
+    of = classification_scores if task == "classification" else regression_scores
+    everyone, _ = _resampled(np.ones(len(outcomes), dtype=bool), patients)
+    weights = np.concatenate([np.ones((1, len(outcomes))), everyone])
+    before, now = of(first, outcomes, weights), of(second, outcomes, weights)
+    found = {}
+    for name in before:
+        gaps = now[name] - before[name]
+        if not np.isfinite(gaps[0]):
+            continue
+        low, high = np.nanquantile(gaps[1:], [0.025, 0.975])
+        found[name] = Shift(float(before[name][0]), float(now[name][0]), float(low), float(high))
+    return found
+
+
 def staged_prediction_test(scores: Floats, draws: Permutations, **options: Any) -> PredictionTest:
     """The test with a few permutations, and with all of them if that leaves the matter open."""
     test = prediction_test(scores, draws.few, draws.patients, **options)
