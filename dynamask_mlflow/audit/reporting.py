@@ -48,7 +48,9 @@ def report_audit(request: dict[str, Any], uris: Sequence[str]) -> dict[str, Any]
         # One conclusion of a series at a time: each looks at the others to see what its trend is made of.
         with exclusive(str(request["store"]), str(request["series"])):
             record = _conclude(request, uris)
-            _refresh_later(request)
+            entries = _entries(request)
+            publish.link_superseded(entries, record["run_id"])
+            _refresh_later(request, entries)
         publish_version_state(record["model"], record["version"], request["experiment"])
         return record
     except (MlflowException, OSError) as error:
@@ -73,8 +75,7 @@ def _conclude(request: dict[str, Any], uris: Sequence[str]) -> dict[str, Any]:
         "content": request["content"],
         "reference_run_id": request["reference_run_id"],
     }
-    history = _series(request)
-    earlier = [entry for entry in history if entry.start < (span.start or "~")]
+    earlier = [entry for entry in _series(request, _entries(request)) if entry.start < (span.start or "~")]
     found: Comparison | None = None
     if request["blockers"]:
         verdict = decide(blocked(request), config, **about)
@@ -88,17 +89,21 @@ def _conclude(request: dict[str, Any], uris: Sequence[str]) -> dict[str, Any]:
     publish.upload_results(run_id, files, verdict.metrics, timestamp=span.stop_ms, dataset=dataset)
     _keep_request(request, uris)
     publish.conclude_run(run_id, verdict, trend)
-    publish.link_superseded(audit_history(request["experiment"], ref.name, ref.version), run_id)
     for each in dict.fromkeys((run_id, str(request["run_id"]))):
         close_run(each)
     return {**verdict.to_dict(), "run_id": run_id}
 
 
-def _series(request: dict[str, Any]) -> list[AuditEntry]:
-    """The current audits of the same series, but for the window's own."""
+def _entries(request: dict[str, Any]) -> list[AuditEntry]:
+    """All audits of the version at the site."""
     model = ModelRef.from_dict(request["model"])
-    entries = audit_history(request["experiment"], model.name, model.version, site=request["site"], superseded=False)
-    return [e for e in entries if e.series == request["series"] and e.window != request["window"]]
+    return audit_history(request["experiment"], model.name, model.version, site=request["site"])
+
+
+def _series(request: dict[str, Any], entries: Sequence[AuditEntry]) -> list[AuditEntry]:
+    """The current audits of the same series, but for the window's own."""
+    current = (e for e in entries if not e.superseded and e.series == request["series"])
+    return [e for e in current if e.window != request["window"]]
 
 
 def _run_with_trend(request: dict[str, Any], trend: str) -> str:
@@ -159,29 +164,26 @@ def _files(
     return files
 
 
-def _refresh_later(request: dict[str, Any]) -> None:
+def _refresh_later(request: dict[str, Any], entries: Sequence[AuditEntry]) -> None:
     """Audits of later windows whose trend should have had this window in it are concluded again, without a fit.
 
     So the numbers are those of the windows, in whatever order, or at whatever time, they were audited.
     """
-    start = parse_window(request["window"]).start
-    if start is None or request["blockers"]:
+    config, start = AuditConfig.from_mapping(request["config"]), parse_window(request["window"]).start
+    if start is None or request["blockers"] or config.reference == "rolling":
         return
-    for entry in _series(request):
-        if entry.start <= start:
+    current = [entry for entry in entries if not entry.superseded and entry.series == request["series"]]
+    for entry in current:
+        before = [other for other in current if other.start < entry.start]
+        about = {"window": entry.window, "reference_run_id": entry.reference_run_id}
+        if entry.start <= start or trend_label(trend_entries(about, config, before)) == entry.trend:
             continue
         kept = _kept_request(request, entry)
-        if kept is None:
-            continue
-        again, uris = kept
-        config = AuditConfig.from_mapping(again["config"])
-        if again["blockers"] or config.reference == "rolling" or again["reference_model"] != again["model"]:
-            continue
-        before = [e for e in _series(again) if e.start < entry.start]
-        if trend_label(trend_entries(again, config, before)) == entry.trend:
+        if kept is None or kept[0]["blockers"] or kept[0]["reference_model"] != kept[0]["model"]:
             continue
         try:
-            _conclude(again, uris)
+            record = _conclude(*kept)
+            publish.link_superseded(_entries(request), record["run_id"])
         except AuditError as error:  # its shards were removed: the next audit of that window makes them again
             _logger.warning("dynamask: the trend of %s could not be renewed: %s", entry.window, error)
 

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import json
+import shutil
+import subprocess
+import sys
 
 import mlflow
 import pytest
@@ -149,29 +153,52 @@ def test_an_audit_that_could_not_run_is_said_on_the_version_until_one_did(place)
     assert "dynamask.audit_failed" in version().tags
 
 
-def numbers(place) -> dict[str, dict[str, float]]:
+MONTHS = ("2026-02", "2026-04", "2026-06")
+
+
+@pytest.fixture
+def backfill(place, prepared, tmp_path):
+    """Audit months in a database of its own, one after the other or at the same time; returns what stands there."""
+    data = hospital()
+    data.x[data.windows == "2026-04", :, 3] = 0.1
+    folder = str(data.save(tmp_path / "sound"))
+    config = place.config.with_options(trend_window=2)
+
+    def run(name: str, order: tuple[str, ...], at_once: bool = False) -> dict[str, dict[str, float]]:
+        shutil.copy(prepared / "mlflow.db", tmp_path / f"{name}.db")
+        uri = f"sqlite:///{tmp_path}/{name}.db"
+        mlflow.set_tracking_uri(uri)
+        if at_once:
+            script = (
+                "import json, sys, mlflow, torch; torch.set_num_threads(1); mlflow.set_tracking_uri(sys.argv[1])\n"
+                "from dynamask_mlflow.audit import AuditConfig, run_audit\n"
+                "config = AuditConfig.from_mapping(json.loads(sys.argv[2]))\n"
+                f"run_audit({MODEL!r}, {folder!r}, sys.argv[3], config=config, store={place.shards!r})"
+            )
+            settings = json.dumps(config.to_dict())
+            started = [subprocess.Popen([sys.executable, "-c", script, uri, settings, month]) for month in order]
+            assert [process.wait(timeout=300) for process in started] == [0] * len(order)
+        else:
+            for month in order:
+                run_audit(MODEL, folder, month, config=config, store=place.shards)
+        client = mlflow.MlflowClient()
+        for audit in audit_history("dynamask-audits", "icu"):
+            for metric in audit.metrics:
+                assert len(client.get_metric_history(audit.run_id, f"dynamask/audit/{metric}")) == 1, metric
+        return numbers()
+
+    return run
+
+
+def numbers() -> dict[str, dict[str, float]]:
     entries = audit_history("dynamask-audits", "icu", superseded=False)
     return {e.window: {**e.metrics, "state": str(e.verdict), "trend": e.trend} for e in entries}
 
 
 @pytest.mark.slow
-def test_backfills_in_any_order_and_reruns_give_the_same_numbers(place, prepared, tmp_path):
-    import shutil
-
-    months, found = ("2026-02", "2026-04", "2026-06"), []
-    data = hospital()
-    data.x[data.windows == "2026-04", :, 3] = 0.1
-    folder = str(data.save(tmp_path / "sound"))
-    options = place.options(trend_window=2)
-    for order in (months, months[::-1], ("2026-04", "2026-06", "2026-02", "2026-06", "2026-04")):
-        shutil.copy(prepared / "mlflow.db", tmp_path / "again.db")
-        mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/again.db")
-        for month in order:
-            run_audit(MODEL, folder, month, **options)
-        found.append(numbers(place))
-        client = mlflow.MlflowClient()
-        for audit in audit_history("dynamask-audits", "icu"):
-            for name in audit.metrics:
-                assert len(client.get_metric_history(audit.run_id, f"dynamask/audit/{name}")) == 1, name
-    assert found[0] == found[1] == found[2]
-    assert [entry.get("trend_windows") for entry in found[0].values()] == [None, 2, 2]
+def test_backfills_in_any_order_at_once_and_again_give_the_same_numbers(backfill):
+    found = backfill("forwards", MONTHS)
+    assert [entry.get("trend_windows") for entry in found.values()] == [None, 2, 2]
+    assert backfill("backwards", MONTHS[::-1]) == found
+    assert backfill("again", ("2026-04", "2026-06", "2026-02", "2026-06", "2026-04")) == found
+    assert backfill("at once", MONTHS, at_once=True) == found
