@@ -24,7 +24,7 @@ class State(StrEnum):
         return (State.OK, State.INCONCLUSIVE, State.WARNING, State.DRIFT).index(self)
 
     @property
-    def title(self) -> str:
+    def heading(self) -> str:
         return {State.OK: "No drift", State.WARNING: "Warning", State.DRIFT: "Drift"}.get(self, "Inconclusive")
 
     @property

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from dynamask_mlflow.audit.errors import AuditError, NoDataError, TrackingLostError
     from dynamask_mlflow.audit.gate import GateLimits, GateResult, GateState, run_gate
     from dynamask_mlflow.audit.history import AuditEntry, audit_history
+    from dynamask_mlflow.audit.pending import pending_windows, reconcile
     from dynamask_mlflow.audit.reference import (
         build_reference,
         finish_reference,
@@ -46,12 +47,14 @@ _HOMES = {
     "fit_shard": "shards",
     "gather": "shards",
     "load_reference": "reference",
+    "pending_windows": "pending",
     "plan_audit": "run",
     "plan_reference": "reference",
     "plan_shards": "shards",
     "prepare_audit": "run",
     "prepare_reference": "reference",
     "publish_version_state": "version_state",
+    "reconcile": "pending",
     "report_audit": "reporting",
     "run_audit": "run",
     "run_gate": "gate",
@@ -79,12 +82,14 @@ __all__ = [
     "fit_shard",
     "gather",
     "load_reference",
+    "pending_windows",
     "plan_audit",
     "plan_reference",
     "plan_shards",
     "prepare_audit",
     "prepare_reference",
     "publish_version_state",
+    "reconcile",
     "report_audit",
     "run_audit",
     "run_gate",

@@ -59,17 +59,8 @@ def prepare_audit(
             f"one with `dynamask-mlflow audit reference --model {ref.uri}{where} --data ... --window ...`."
         )
     record = reference_record(found)
-    identity = AuditIdentity(
-        model=ref.name,
-        version=ref.version,
-        source=ref.source,
-        site=site,
-        window=span.label,
-        split=split,
-        content=content_digest(data, rows, len(population)),
-        settings=config.audit_digest,
-        reference=found,
-    )
+    content = content_digest(data, rows, len(population))
+    identity = identify(ref, site, span.label, split, content, config, found)
     dataset = DatasetInput(Path(data).name or "dataset", identity.content, data, len(rows))
     run_id = open_run(identity, experiment, store, config, dataset, ref.model_id)
     return {
@@ -92,6 +83,23 @@ def prepare_audit(
         "reference_model": record["model"],
         "blockers": _blockers(record, config, data),
     }
+
+
+def identify(
+    ref: ModelRef, site: str, window: str, split: str | None, content: str, config: AuditConfig, reference: str
+) -> AuditIdentity:
+    """What an audit is of."""
+    return AuditIdentity(
+        model=ref.name,
+        version=ref.version,
+        source=ref.source,
+        site=site,
+        window=window,
+        split=split,
+        content=content,
+        settings=config.audit_digest,
+        reference=reference,
+    )
 
 
 def open_run(

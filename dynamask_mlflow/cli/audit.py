@@ -1,4 +1,4 @@
-"""`dynamask-mlflow audit run | reference | show | compare | gate`.
+"""`dynamask-mlflow audit run | reference | show | compare | gate | reconcile`.
 
 Exit codes: 0 ok, 1 drift, 2 inconclusive, 3 error, 4 warning.
 """
@@ -249,6 +249,45 @@ def gate(model: str, against: str, window: str, limits_file: Path | None, as_jso
             click.secho(f"{result.state.upper()}  {what}", fg=colour, bold=True)
             click.echo("\n".join(f"  {reason}" for reason in result.reasons))
     sys.exit(result.state.exit_code)
+
+
+@audit.command()
+@click.option("--model", required=True, help="models:/name@alias or models:/name/version.")
+@click.option("--period", type=click.Choice(["day", "month", "year"]), default="month", show_default=True)
+@click.option("--split", default=None, help="Only stays of this split.")
+@_SITE
+@click.option("--experiment", default="dynamask-audits", show_default=True)
+@click.option("--dry-run", is_flag=True, help="Only say which windows.")
+@shared_options
+def reconcile(
+    model: str, period: str, data: str, store: str | None, dry_run: bool, as_json: bool, **options: Any
+) -> None:
+    """Audit every window that has stays and no finished audit of them. Ends with the most severe of their exit codes.
+
+    \b
+    dynamask-mlflow audit reconcile --model models:/icu-mortality@champion --data icu
+    """
+    with _reported(as_json):
+        from dynamask_mlflow._states import State, worst
+        from dynamask_mlflow.audit import pending_windows
+        from dynamask_mlflow.audit import reconcile as run_all
+        from dynamask_mlflow.audit.workers import default_processes
+
+        what = {name: options.pop(name) for name in ("site", "split", "experiment")}
+        processes = options.pop("processes")
+        config = _open(**options)
+        if dry_run:
+            found = dict.fromkeys(pending_windows(model, data, period=period, config=config, **what), "pending")
+        else:
+            processes = processes or default_processes(config.instances, config)
+            found = run_all(model, data, period=period, config=config, store=store, processes=processes, **what)
+        click.echo(
+            json.dumps(found) if as_json else "\n".join(f"{k}  {v}" for k, v in found.items()) or "Nothing to do."
+        )
+        if any(state.startswith("error") for state in found.values()):
+            sys.exit(EXIT_ERROR)
+        states = [State(state) for state in found.values() if state in set(State)]
+    sys.exit(worst(states).exit_code if states else 0)
 
 
 def _read_settings(path: Path | None) -> dict[str, Any]:

@@ -15,7 +15,7 @@ def drift_payload(drift: DriftData) -> dict[str, Any]:
     names = dict.fromkeys(name for point in drift.history for name in point.metrics)
     return {
         "verdict": str(drift.verdict),
-        "states": {str(state): [state.title, state.meaning] for state in State},
+        "states": {str(state): [state.heading, state.meaning] for state in State},
         "reasons": list(drift.reasons),
         "labels": [drift.reference_label, drift.current_label],
         "byChannel": [np.asarray(drift.reference_by_channel), np.asarray(drift.current_by_channel)],
