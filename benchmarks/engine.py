@@ -18,14 +18,16 @@ from torch import Tensor, nn
 from benchmarks.plain_algorithm1 import seconds_per_instance
 from benchmarks.tasks import TASKS, Task
 from dynamask_mlflow import explain
-from dynamask_mlflow.masks import nested, one_answer
+from dynamask_mlflow.masks import deletion_search, every_step, path_attribution, sequence_answer
 from dynamask_mlflow.masks.black_box import BlackBox, frozen
-from dynamask_mlflow.masks.descent import Adam, game_gradient
+from dynamask_mlflow.masks.contest import contest_sizes
+from dynamask_mlflow.masks.departure import Departure
+from dynamask_mlflow.masks.descent import Adam, objective_gradient
 from dynamask_mlflow.masks.draws import Draws
-from dynamask_mlflow.masks.game import Game
+from dynamask_mlflow.masks.mask_size import curve_sizes
 from dynamask_mlflow.masks.operators import Batch, parse_operators
-from dynamask_mlflow.masks.scores import top_cells
-from dynamask_mlflow.masks.zoom import number_of_looks
+from dynamask_mlflow.masks.perturbation_objective import PerturbationObjective
+from dynamask_mlflow.masks.target_spec import Target
 
 INSTANCES = 64
 REPEATS = 3
@@ -65,13 +67,16 @@ def bare_look(model: nn.Module, x: Tensor) -> None:
 
 
 def work_of(task: Task, x: Tensor) -> tuple[int, int]:
-    """Steps with gradients, and looks without them, of a fit without the choice of area."""
+    """Steps with gradients, and looks without them, of a fit that gradients settle."""
     if not _answers_once(task):
-        steps = nested.STEPS + nested.LEVELS * len(nested.OPERATORS)
-        return steps + (nested.CREDIT_LEVELS if task.task == "classification" else 0), 0
-    effort = one_answer.USUAL
-    steps = effort.steps + sum(effort.levels)
-    return steps, number_of_looks(x.shape[1], x.shape[2], effort.keep, effort.finest, games=2)
+        tuning = every_step.USUAL
+        steps = tuning.steps + tuning.levels * len(every_step.OPERATORS)
+        return steps + (tuning.class_levels if task.task == "classification" else 0), 0
+    baselines = len(sequence_answer.OPERATORS)
+    steps = deletion_search.STEPS + path_attribution.LEVELS * baselines
+    cells = x[0].numel()
+    looks = 1 + 3 * baselines + 2 * len(contest_sizes(cells)) + 2 * baselines * (len(curve_sizes(cells)) - 1) + 4
+    return steps, looks
 
 
 def _answers_once(task: Task) -> bool:
@@ -80,21 +85,25 @@ def _answers_once(task: Task) -> bool:
 
 def fit_steps(task: Task, x: Tensor) -> list[Callable[[], None]]:
     """The steps of the fit, one for each operator of its descent; of one answer a sequence, of the deletion play."""
-    once = _answers_once(task)
-    operators = one_answer.OPERATORS[:1] if once else nested.OPERATORS
     batch = Batch(x, None, torch.arange(len(x)), Draws(0, x.shape[1], x.shape[2], x.device))
     black_box = BlackBox(task.model, task.task, "values" if task.task == "regression" else "logits")
-    game = Game.open(black_box, batch, parse_operators(operators), "auto", deletion=once)
+    if _answers_once(task):
+        operators = parse_operators(sequence_answer.OPERATORS)
+        answer = deletion_search.answer_departure(Departure.open(black_box, batch, operators, Target()))
+        return [lambda: _unused(deletion_search.deletion_scores(answer, torch.randn_like(x), 1, lambda: None))]
+    operators = parse_operators(every_step.OPERATORS)
+    objective = PerturbationObjective.prepare(black_box, batch, operators, "auto", deletion=False)
     state = Adam(torch.randn_like(x), 0.01, 1000)
-    area, number = torch.full((len(x),), 0.1), torch.full((len(x),), float(x[0].numel()))
-
-    def play() -> None:
-        state.scores = state.scores.lerp(-game.gradient(top_cells(state.scores, 0.1), 0, 0), 0.1)
+    area = torch.full((len(x),), 0.1)
 
     def step_of(index: int) -> Callable[[], None]:
-        return lambda: state.descend(game_gradient(game, state.scores, area, index, index, 100, 0.0, number))
+        return lambda: state.descend(objective_gradient(objective, state.scores, area, index, (index, 100)))
 
-    return [play] if once else [step_of(index) for index in range(len(operators))]
+    return [step_of(index) for index in range(len(operators))]
+
+
+def _unused(_: object) -> None:
+    return None
 
 
 def compare(task: Task) -> dict[str, float | str]:

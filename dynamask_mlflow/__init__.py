@@ -6,6 +6,7 @@ Everything public is loaded on first use, so that `import dynamask_mlflow` costs
 from typing import TYPE_CHECKING
 
 from dynamask_mlflow._lazy import lazy_names
+from dynamask_mlflow._logs import set_up_logging
 from dynamask_mlflow._version import __version__
 
 if TYPE_CHECKING:
@@ -42,5 +43,7 @@ __all__ = [
     "log_model",
     "save_model",
 ]
+
+set_up_logging()
 
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -22,3 +22,9 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def write_whole(path: Path, text: str | bytes) -> None:
+    """Write a file that appears whole or not at all."""
+    with whole_file(path) as file:
+        file.write(text.encode() if isinstance(text, str) else text)

@@ -20,7 +20,7 @@ from dynamask_mlflow.audit.messages import percent, points
 from dynamask_mlflow.audit.models import ModelRef, resolve_model
 from dynamask_mlflow.audit.prediction_messages import PERFORMANCE_NAMES, change, noun, number
 from dynamask_mlflow.audit.reference import with_outcomes
-from dynamask_mlflow.audit.shards import default_store, gather, plan_shards
+from dynamask_mlflow.audit.shards import checked_store, gather, plan_shards
 from dynamask_mlflow.audit.statistics import Shift, compare_versions, paired_performance, paired_shift
 from dynamask_mlflow.audit.windows import draw, find_rows, parse_window
 from dynamask_mlflow.audit.workers import Workers
@@ -128,7 +128,7 @@ def run_gate(
         model: the version to be promoted. against: the one that is in use.
         record: False leaves the version's tags alone.
     """
-    config, limits, store = config or AuditConfig(), limits or GateLimits(), store or default_store()
+    config, limits, store = config or AuditConfig(), limits or GateLimits(), checked_store(store)
     new, old, span = resolve_model(model), resolve_model(against), parse_window(window)
     rows = draw(find_rows(data, span, split), config.instances, config.seed, span.label)
     source = {"stays": data, "rows": [int(row) for row in rows], "hashed": config.hash_ids}

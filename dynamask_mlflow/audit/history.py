@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from dynamask_mlflow._states import State
 from dynamask_mlflow.audit import tags as t
 from dynamask_mlflow.audit.identity import DEFAULT_SITE
+from dynamask_mlflow.tracking.filters import tag_equals
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -60,9 +61,9 @@ def audit_history(
     home = client.get_experiment_by_name(experiment)
     if home is None:
         return []
-    wanted = [t.equals(t.KIND, "audit"), t.equals(t.MODEL, name)]
+    wanted = [tag_equals(t.KIND, "audit"), tag_equals(t.MODEL, name)]
     if version is not None:
-        wanted.append(t.equals(t.VERSION, version))
+        wanted.append(tag_equals(t.VERSION, version))
     found: list[Run] = []
     page = client.search_runs([home.experiment_id], " and ".join(wanted))
     while True:
@@ -70,7 +71,7 @@ def audit_history(
         if not page.token:
             break
         page = client.search_runs([home.experiment_id], " and ".join(wanted), page_token=page.token)
-    entries = _marked([_entry(run) for run in found if t.VERDICT in run.data.tags])
+    entries = _marked([_entry(run) for run in found if t.VERDICT in run.data.tags and run.data.tags[t.MODEL] == name])
     return [
         entry
         for entry in sorted(entries, key=lambda entry: (entry.start, entry.version, entry.site, entry.audited_at))

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dynamask_mlflow._npz import load_arrays
 from dynamask_mlflow.audit.statistics import Codes, decile_codes, decile_edges
 from dynamask_mlflow.tracking.spool import write_whole
 
@@ -153,8 +154,7 @@ class Measured:
     def load(cls, path: str | Path) -> Measured:
         """Read what `save` wrote."""
         try:
-            with np.load(path, allow_pickle=False) as file:
-                stored = {name: file[name] for name in file.files}
+            stored = load_arrays(path)
             meta = json.loads(stored["meta"].tobytes())
         except Exception as error:  # numpy and zipfile report damage in many ways
             raise ValueError(f"Expected measured stays at {path}, but cannot read them: {error}.") from error

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from dynamask_mlflow.audit.errors import AuditError
-from dynamask_mlflow.audit.tags import quoted
+from dynamask_mlflow.tracking.filters import equals
 
 if TYPE_CHECKING:
     import torch
@@ -59,8 +59,8 @@ def resolve_model(uri: str) -> ModelRef:
         elif version:
             found = client.get_model_version(name, version)
         else:
-            versions = client.search_model_versions(f"name = {quoted(name)}")
-            found = max(versions, key=lambda v: int(v.version))
+            versions = client.search_model_versions(equals("name", name))
+            found = max((v for v in versions if v.name == name), key=lambda v: int(v.version))
     except (MlflowException, ValueError) as error:
         if isinstance(error, MlflowException) and not _says_no(error):
             raise
@@ -74,11 +74,17 @@ def resolve_model(uri: str) -> ModelRef:
     return ModelRef(name, str(found.version), str(getattr(found, "model_id", None) or found.source))
 
 
-def load_network(ref: ModelRef, task: str | None) -> tuple[torch.nn.Module, str, ModelSettings | None]:
-    """The differentiable network, its task and the settings it was logged with."""
+def load_network(
+    ref: ModelRef, task: str | None, trust: str | list[str] | None = None
+) -> tuple[torch.nn.Module, str, ModelSettings | None]:
+    """The differentiable network, its task and the settings it was logged with.
+
+    Args:
+        trust: names of registered models that may bring code, or "all"; by default the variable DYNAMASK_TRUST.
+    """
     from dynamask_mlflow.tracking.raw_model import NoGradientsError, differentiable_network, settings_of
 
-    model = _load(ref)
+    model = _load(ref, trust)
     try:
         network = differentiable_network(model)
     except NoGradientsError as error:
@@ -93,12 +99,21 @@ def load_network(ref: ModelRef, task: str | None) -> tuple[torch.nn.Module, str,
     return network, task, None
 
 
-def _load(ref: ModelRef) -> Any:
+def _load(ref: ModelRef, trust: str | list[str] | None) -> Any:
     """Our own flavor directly: as a pyfunc, MLflow would compare all installed packages first, for a second."""
     from mlflow.models import get_model_info
 
     from dynamask_mlflow.tracking import flavor
+    from dynamask_mlflow.tracking.untrusted import UntrustedModelError, is_trusted, load_untrusted
 
+    if not is_trusted(ref.name, trust):
+        try:
+            return load_untrusted(ref.uri)
+        except UntrustedModelError as error:
+            raise AuditError(
+                f"{error} An audit runs no code of a model. If you trust {ref.name!r}, say so with "
+                "--trust or the environment variable DYNAMASK_TRUST."
+            ) from error
     if flavor.FLAVOR_NAME in (get_model_info(ref.uri).flavors or {}):
         return flavor.load_model(ref.uri)
     import mlflow.pyfunc

@@ -24,13 +24,16 @@ def upload_results(
     timestamp: int,
     dataset: tuple[str, str],
 ) -> None:
-    """Write everything to a spool first; if the server is lost it stays there, and the error says how to go on."""
+    """Write everything to a spool first, so that it is checked as a whole. If the server is lost the spool goes: the
+    fits are kept, and the audit that is run again writes it anew.
+    """
     import shutil
 
     import mlflow
 
+    from dynamask_mlflow.tracking.retries import patiently
     from dynamask_mlflow.tracking.spool import ARTIFACTS, discard, new_spool, seal, write_whole
-    from dynamask_mlflow.tracking.upload import upload_or_keep
+    from dynamask_mlflow.tracking.upload import upload
 
     uri = mlflow.get_tracking_uri()
     spool = new_spool(None, run_id)
@@ -54,10 +57,10 @@ def upload_results(
             files=list(files),
             timestamp=timestamp,
         )
+        patiently(lambda: upload(spool, uri))
     except BaseException:
         discard(spool)
         raise
-    upload_or_keep(spool, uri)
 
 
 def conclude_run(run_id: str, verdict: Verdict, trend: str) -> None:

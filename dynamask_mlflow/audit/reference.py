@@ -19,11 +19,13 @@ from dynamask_mlflow.audit.identity import DEFAULT_SITE, check_site, content_dig
 from dynamask_mlflow.audit.measured import Measured
 from dynamask_mlflow.audit.models import ModelRef, resolve_model
 from dynamask_mlflow.audit.runs import DatasetInput, close_run, describe_run, find_or_create_run, source_tags
-from dynamask_mlflow.audit.shards import default_store, gather_role, plan_shards, read_source
+from dynamask_mlflow.audit.shards import checked_store, gather_role, plan_shards, read_source
 from dynamask_mlflow.audit.statistics import noise_floor, rounding_noise
 from dynamask_mlflow.audit.windows import dataset_digest, draw, find_rows, load_outcomes, parse_window
 from dynamask_mlflow.audit.workers import Workers
+from dynamask_mlflow.tracking.filters import equals
 from dynamask_mlflow.tracking.profile import plain
+from dynamask_mlflow.tracking.retries import short_retries
 from dynamask_mlflow.tracking.sequences import Sequences
 
 EXPERIMENT = "dynamask-audits"
@@ -73,7 +75,7 @@ def prepare_reference(
 ) -> dict[str, Any]:
     """Pin the version, choose the stays, open the run. Returns a request for the next steps (JSON-able)."""
     config = config or AuditConfig()
-    store = store or default_store()
+    store = checked_store(store)
     check_site(site)
     ref, span = resolve_model(model), parse_window(window)
     rows = find_rows(data, span, split)
@@ -214,7 +216,7 @@ def with_outcomes(measured: Measured, data: str, rows: NDArray[np.intp], config:
     """Explained stays with their outcomes; they may have become known after the masks were fitted."""
     outcomes = load_outcomes(data, rows)
     if config.hash_ids:
-        from dynamask_mlflow.tracking.artifacts import hashed
+        from dynamask_mlflow.tracking.privacy import hashed
 
         outcomes = {hashed(stay): outcome for stay, outcome in outcomes.items()}
     return measured.with_number("label", outcomes)
@@ -238,8 +240,8 @@ def previous_reference(ref: ModelRef, site: str = DEFAULT_SITE) -> str | None:
     from mlflow import MlflowClient
 
     tag = site_tag(t.REFERENCE, site)
-    versions = MlflowClient().search_model_versions(f"name = {t.quoted(ref.name)}")
-    earlier = [v for v in versions if int(v.version) < int(ref.version) and tag in v.tags]
+    versions = MlflowClient().search_model_versions(equals("name", ref.name))
+    earlier = [v for v in versions if v.name == ref.name and int(v.version) < int(ref.version) and tag in v.tags]
     return max(earlier, key=lambda v: int(v.version)).tags[tag] if earlier else None
 
 
@@ -310,5 +312,5 @@ def _inputs_file(request: dict[str, Any], name: str = "anchor_inputs.npz") -> Pa
 def _close_failed(run_id: str) -> None:
     import contextlib
 
-    with contextlib.suppress(Exception):  # the first error is the one to be heard
+    with contextlib.suppress(Exception), short_retries():  # the first error is the one to be heard
         close_run(run_id, failed=True)

@@ -29,7 +29,9 @@ from dynamask_mlflow.audit.runs import close_run, exclusive, find_or_create_run
 from dynamask_mlflow.audit.verdict import Verdict
 from dynamask_mlflow.audit.version_state import publish_version_state
 from dynamask_mlflow.audit.windows import parse_window
+from dynamask_mlflow.tracking.errors import first_line
 from dynamask_mlflow.tracking.profile import plain
+from dynamask_mlflow.tracking.retries import short_retries
 from dynamask_mlflow.tracking.spool import write_whole
 
 VERDICT_FILE = "dynamask/verdict.json"
@@ -46,15 +48,16 @@ def report_audit(request: dict[str, Any], uris: Sequence[str]) -> dict[str, Any]
 
     try:
         # One conclusion of a series at a time: each looks at the others to see what its trend is made of.
-        with exclusive(str(request["store"]), str(request["series"])):
+        with short_retries(), exclusive(str(request["store"]), str(request["series"])):
             record = _conclude(request, uris)
             entries = _entries(request)
             publish.link_superseded(entries, record["run_id"])
             _refresh_later(request, entries)
-        publish_version_state(record["model"], record["version"], request["experiment"])
+        with short_retries():
+            publish_version_state(record["model"], record["version"], request["experiment"])
         return record
     except (MlflowException, OSError) as error:
-        first = (str(error).strip() or type(error).__name__).splitlines()[0]
+        first = first_line(error)
         if is_lasting(error):
             raise AuditError(f"MLflow refused the results: {first} The fits are in {request['store']}.") from error
         raise TrackingLostError(

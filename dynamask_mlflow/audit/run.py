@@ -26,7 +26,7 @@ from dynamask_mlflow.audit.reference import (
 )
 from dynamask_mlflow.audit.reporting import report_audit
 from dynamask_mlflow.audit.runs import DatasetInput, describe_run, find_or_create_run, source_tags
-from dynamask_mlflow.audit.shards import default_store, plan_shards
+from dynamask_mlflow.audit.shards import checked_store, plan_shards
 from dynamask_mlflow.audit.verdict import Verdict
 from dynamask_mlflow.audit.version_state import note_failure
 from dynamask_mlflow.audit.windows import dataset_channels, draw, find_rows, parse_window
@@ -46,7 +46,7 @@ def prepare_audit(
     reference_run_id: str | None = None,
 ) -> dict[str, Any]:
     """Pin alias and reference, choose the stays, open or resume the run. Returns a request for the next steps."""
-    config, store = config or AuditConfig(), store or default_store()
+    config, store = config or AuditConfig(), checked_store(store)
     check_site(site)
     ref, span = resolve_model(model), parse_window(window)
     population = find_rows(data, span, split)

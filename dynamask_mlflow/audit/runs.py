@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from dynamask_mlflow._version import __version__
 from dynamask_mlflow.audit import tags as t
 from dynamask_mlflow.audit.errors import TrackingLostError
+from dynamask_mlflow.tracking.filters import tag_equals
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -134,7 +135,8 @@ def _claimed_run(client: MlflowClient, home: str, key: str, name: str, tags: Map
 
 
 def _with_key(client: MlflowClient, home: str, key: str) -> list[Run]:
-    return list(client.search_runs([home], t.equals(t.KEY, key), order_by=["attributes.start_time ASC"]))
+    found = client.search_runs([home], tag_equals(t.KEY, key), order_by=["attributes.start_time ASC"])
+    return [run for run in found if run.data.tags[t.KEY] == key]
 
 
 def _stale(run: Run) -> bool:

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dynamask_mlflow._paths import local_path
 from dynamask_mlflow.audit.config import AuditConfig, digest
 from dynamask_mlflow.audit.errors import AuditError
 from dynamask_mlflow.audit.measured import Measured
@@ -35,6 +36,15 @@ def default_store() -> str:
     """DYNAMASK_STORE, or ~/.cache/dynamask_mlflow/audits. With several machines it must be shared."""
     named = os.environ.get("DYNAMASK_STORE")
     return named or str(Path.home() / ".cache" / "dynamask_mlflow" / "audits")
+
+
+def checked_store(store: str | None) -> str:
+    """The store, or the default one; an address that is not on this machine is refused."""
+    given = store or default_store()
+    try:
+        return str(local_path(given, "store"))
+    except ValueError as error:
+        raise AuditError(str(error)) from error
 
 
 def plan_shards(
@@ -151,7 +161,7 @@ def read_source(source: dict[str, Any]) -> tuple[Sequences, NDArray[np.str_]]:
 
 
 def _hashed(sequences: Sequences, patients: NDArray[np.str_]) -> tuple[Sequences, NDArray[np.str_]]:
-    from dynamask_mlflow.tracking.artifacts import hashed
+    from dynamask_mlflow.tracking.privacy import hashed
 
     return replace(sequences, ids=tuple(map(hashed, sequences.ids))), np.asarray([hashed(p) for p in patients])
 

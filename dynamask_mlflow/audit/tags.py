@@ -1,4 +1,4 @@
-"""The tags that audits leave on runs and on versions, and how values stand in MLflow's filters."""
+"""The tags that audits leave on runs and on versions."""
 
 from __future__ import annotations
 
@@ -16,14 +16,3 @@ AUDITED_WINDOW, ALERT, FAILED = "dynamask.audited_window", "dynamask.alert", "dy
 # Of runs: who was told.
 ALERTED, NOTIFIED = "dynamask.alerted", "dynamask.notified"
 LONGEST = 4900  # of a tag's value, on every backend
-
-
-def quoted(value: str) -> str:
-    """A value as a filter of MLflow holds it; a name may hold one kind of quotation mark, but not both."""
-    if "'" in value and '"' in value:
-        raise ValueError(f"Expected a name with one kind of quotation mark at most, but got {value}.")
-    return f'"{value}"' if "'" in value else f"'{value}'"
-
-
-def equals(tag: str, value: str) -> str:
-    return f"tags.`{tag}` = {quoted(value)}"

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dynamask_mlflow._paths import local_path
 from dynamask_mlflow.audit.config import digest
 from dynamask_mlflow.audit.errors import AuditError, NoDataError
 from dynamask_mlflow.data.dataset import read_meta
@@ -142,8 +143,8 @@ def dataset_channels(data: str) -> tuple[str, ...]:
 
 
 def _folder(data: str) -> Path:
-    folder = Path(data.removeprefix("file://"))
     try:
+        folder = local_path(data, "data")
         read_meta(folder)
     except (DataError, OSError, ValueError) as error:
         raise AuditError(str(error)) from error

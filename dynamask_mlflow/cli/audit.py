@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dynamask_mlflow._secrets import without_secrets
 from dynamask_mlflow._states import EXIT_ERROR
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ _SHARED = [
     click.option("--tracking-uri", default=None, help="MLflow's; by default what MLflow is set to."),
     click.option("--config", "config_file", type=click.Path(path_type=Path), help="Settings as JSON or YAML."),
     click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="One setting, for instance alpha=0.05."),
+    click.option("--trust", multiple=True, metavar="NAME", help="A model whose code may run, or all. [default: none]"),
     click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Of torch, a process."),
     click.option("--processes", type=click.IntRange(min=1), help="That fit. [default: the cores, if it pays, up to 4]"),
     click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text."),
@@ -301,13 +303,21 @@ def _read_settings(path: Path | None) -> dict[str, Any]:
     return found
 
 
-def _open(tracking_uri: str | None, config_file: Path | None, settings: tuple[str, ...], threads: int) -> AuditConfig:
+def _open(
+    tracking_uri: str | None,
+    config_file: Path | None,
+    settings: tuple[str, ...],
+    threads: int,
+    trust: tuple[str, ...] = (),
+) -> AuditConfig:
     import torch
 
     from dynamask_mlflow.audit import AuditConfig
     from dynamask_mlflow.audit.workers import leave_quickly
 
     leave_quickly()
+    if trust:
+        os.environ["DYNAMASK_TRUST"] = ",".join(trust)  # processes that fit beside this one inherit it
     _track(tracking_uri)
     torch.set_num_threads(threads)
     options = _read_settings(config_file)
@@ -354,7 +364,7 @@ def _reported(as_json: bool) -> Iterator[None]:
     except click.ClickException:
         raise
     except Exception as error:
-        message = (str(error).strip() or type(error).__name__).splitlines()[0]
+        message = without_secrets((str(error).strip() or type(error).__name__).splitlines()[0])
         if as_json:
             click.echo(json.dumps({"state": "error", "error": message, "type": type(error).__name__}))
         else:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dynamask_mlflow._secrets import without_secrets
+
 if TYPE_CHECKING:
     from dynamask_mlflow.data import StayDataset
     from dynamask_mlflow.data.preprocess import Preprocessing
@@ -183,7 +185,7 @@ def _reported() -> Iterator[None]:
     try:
         yield
     except DataError as error:
-        raise click.ClickException(str(error)) from error
+        raise click.ClickException(without_secrets(error)) from error
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dynamask_mlflow.cli.experiment_all import all_
+from dynamask_mlflow.cli.experiment_arena import arena
 
 if TYPE_CHECKING:
     from dynamask_mlflow.experiments.protocol import Experiment
@@ -64,6 +65,7 @@ def experiment() -> None:
 
 
 experiment.add_command(all_)
+experiment.add_command(arena)
 
 
 @experiment.command("rare-feature")
@@ -163,7 +165,7 @@ def mimic_shaped(**options: Any) -> None:
 @experiment.command("hospital")
 @shared_options
 def hospital(**options: Any) -> None:
-    """Deaths in the synthetic hospital: how well the planted cells are found."""
+    """Stays in the synthetic hospital: how well the planted cells are found, by predicted risk."""
     from dynamask_mlflow.experiments.hospital import hospital_experiment
 
     _run(hospital_experiment(), **options)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dynamask_mlflow._secrets import without_secrets
+
 if TYPE_CHECKING:
     from dynamask_mlflow.training import Epoch
 
@@ -58,7 +60,7 @@ def train(
             on_epoch=print_epoch,
         )
     except (DataError, ValueError) as error:
-        raise click.ClickException(str(error)) from error
+        raise click.ClickException(without_secrets(error)) from error
     click.echo(f"Test stays: {describe_scores(done.scores)}")
     click.echo(f"Model: {done.model_uri}" + (f" (alias {alias})" if done.version and alias else ""))
 

@@ -8,17 +8,56 @@ import click
 
 
 @click.command()
-@click.argument("spool", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("spool", type=click.Path(path_type=Path), required=False)
 @click.option("--tracking-uri", default=None, help="Another address of the server than the one in the spool.")
-def upload(spool: Path, tracking_uri: str | None) -> None:
-    """Upload the evaluation kept in the folder SPOOL to its run, then remove the folder."""
+@click.option("--list", "listed", is_flag=True, help="List results that were never uploaded.")
+@click.option("--in", "folder", type=click.Path(path_type=Path), help="With --list: look in this folder only.")
+def upload(spool: Path | None, tracking_uri: str | None, listed: bool, folder: Path | None) -> None:
+    """Upload the evaluation kept in the folder SPOOL to its run, end the run, and remove the folder.
+
+    \b
+    dynamask-mlflow upload --list
+    dynamask-mlflow upload /tmp/dynamask-0a1b2c3d4e5f-x
+    """
+    if listed:
+        _list(folder)
+        return
+    if spool is None:
+        raise click.UsageError("Expected the folder SPOOL, or --list.")
+    from dynamask_mlflow._secrets import without_secrets
+    from dynamask_mlflow.tracking.errors import first_line
+    from dynamask_mlflow.tracking.retries import patiently
     from dynamask_mlflow.tracking.upload import upload as upload_spool
 
     try:
-        manifest = upload_spool(spool, tracking_uri)
+        manifest = patiently(lambda: upload_spool(spool, tracking_uri, end_run=True))
     except Exception as error:
-        raise click.ClickException(f"{error}\nThe results are still in {spool}.") from error
+        kept = f"\nThe results are still in {spool}." if spool.is_dir() else ""
+        raise click.ClickException(f"{first_line(error)}{kept}") from error
     click.echo(
         f"Uploaded {len(manifest.points)} metrics and {len(manifest.files)} artifacts to run "
-        f"{manifest.run_id} on {tracking_uri or manifest.tracking_uri}."
+        f"{manifest.run_id} on {without_secrets(tracking_uri or manifest.tracking_uri)}."
     )
+
+
+def _list(folder: Path | None) -> None:
+    from datetime import datetime
+
+    from dynamask_mlflow.tracking.errors import SpoolError
+    from dynamask_mlflow.tracking.manifest import read_manifest
+    from dynamask_mlflow.tracking.spool import find_spools
+
+    found = find_spools(None if folder is None else [folder])
+    for spool in found:
+        when = datetime.fromtimestamp(spool.created).isoformat(" ", "minutes")
+        if not spool.complete:
+            state = "being written" if spool.in_use else "unfinished, cannot be uploaded; it may be deleted"
+        else:
+            try:
+                manifest = read_manifest(spool.path, verify=False)
+                state = f"run {manifest.run_id} on {manifest.tracking_uri}"
+            except SpoolError as error:
+                state = f"damaged: {error}"
+        click.echo(f"{when}  {spool.path}  {state}")
+    if not found:
+        click.echo("Nothing waits to be uploaded.")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from dynamask_mlflow._paths import local_path
 from dynamask_mlflow.data.errors import DataError
 from dynamask_mlflow.data.preprocess import Preprocessing
 
@@ -111,7 +112,7 @@ class StayDataset:
 
     def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> Path:
         """Write a folder that appears whole or not at all: it is built beside its place and moved there."""
-        target = Path(path)
+        target = _folder(path)
         if target.exists() and not overwrite:
             raise DataError(f"Expected no dataset at {target}, but there is one; ask to overwrite it.")
         if target.exists() and not (target / META).is_file() and (target.is_file() or any(target.iterdir())):
@@ -146,11 +147,11 @@ class StayDataset:
     @classmethod
     def load(cls, path: str | os.PathLike[str], verify: bool = True) -> StayDataset:
         """Read what `save` wrote; `verify` compares the digest of every byte."""
-        folder = Path(path)
+        folder = _folder(path)
         meta = read_meta(folder)
         try:
             arrays = {name: np.load(folder / f"{name}.npy", allow_pickle=False) for name in _ARRAYS}
-        except (OSError, ValueError, EOFError) as error:
+        except (OSError, ValueError, EOFError, MemoryError) as error:
             raise DataError(f"Expected a whole dataset at {folder}, but it cannot be read: {error}.") from error
         dataset = cls(
             **arrays,
@@ -162,6 +163,13 @@ class StayDataset:
         if verify and dataset.digest != meta["digest"]:
             raise DataError(f"Expected the digest {meta['digest']} at {folder}, but the files give {dataset.digest}.")
         return dataset
+
+
+def _folder(path: str | os.PathLike[str]) -> Path:
+    try:
+        return local_path(path, "the dataset's folder")
+    except ValueError as error:
+        raise DataError(str(error)) from error
 
 
 def read_meta(folder: Path) -> dict[str, Any]:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit
 
+from dynamask_mlflow._secrets import without_secrets
 from dynamask_mlflow.data.engine import Engine, literal, quoted
 from dynamask_mlflow.data.errors import DataError
 from dynamask_mlflow.data.tables import Column, Scan, resolve_columns
@@ -35,8 +35,7 @@ class PostgresTables:
 
     def describe(self) -> str:
         """The address without the password."""
-        parts = urlsplit(self.uri)
-        return f"{parts.scheme}://{parts.hostname or ''}{parts.path} ({', '.join(self.schemas)})"
+        return f"{without_secrets(self.uri).partition('?')[0]} ({', '.join(self.schemas)})"
 
     def scan(
         self,
@@ -96,4 +95,4 @@ class PostgresTables:
             cursor.execute(query)
             return cursor.fetch_record_batch()
         except dbapi.Error as error:
-            raise DataError(f"Expected to read {self.describe()}, but it failed: {error}") from error
+            raise DataError(f"Expected to read {self.describe()}, but it failed: {without_secrets(error)}") from error

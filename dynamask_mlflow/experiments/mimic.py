@@ -159,9 +159,9 @@ def train_on(dataset: StayDataset, seed: int, quick: bool) -> GRUClassifier:
 def replacement_scores(case: Case, masks: Masks) -> Mapping[str, float]:
     """CE and ACC at every area in both scopes, CPD and CPP.
 
-    CE and ACC ask which cells the answer falls without: they are removed in the order of `masks.removal`. CPD and CPP
-    count movements of either sign: there the order is that of `masks.influence`. Both are the scores for methods that
-    know no sign.
+    CE and ACC ask which cells the answer falls without: they are removed in the order of `masks.deletion_ranking`. CPD
+    and CPP count movements of either sign: there the order is that of `masks.change_ranking`. Both are the scores for
+    methods that know no sign.
     """
     x = case.x
 
@@ -172,12 +172,12 @@ def replacement_scores(case: Case, masks: Masks) -> Mapping[str, float]:
     values: dict[str, float] = {}
     for scope, suffix in SCOPES.items():
         for area in AREAS:
-            cells = m.top_cells(masks.removal, area, scope=scope)  # type: ignore[arg-type]
+            cells = m.top_cells(masks.deletion_ranking, area, scope=scope)  # type: ignore[arg-type]
             after = risk(m.replace_by_time_mean(x, cells))
             values[f"ce{suffix}/{area:g}"] = float(m.cross_entropy_shift(before, after))
             values[f"acc{suffix}/{area:g}"] = float(m.accuracy_shift(before, after))
     for name, path in (("cpd", m.cpd), ("cpp", m.cpp)):
-        for k, sums in zip(REMOVALS, path(risk, x, masks.influence, k=REMOVALS), strict=True):
+        for k, sums in zip(REMOVALS, path(risk, x, masks.change_ranking, k=REMOVALS), strict=True):
             values[f"{name}/{k}"] = float(sums.mean())
     return values
 

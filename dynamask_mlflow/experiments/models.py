@@ -1,4 +1,4 @@
-"""Small sequence models of four families, with one answer a sequence or one at every step."""
+"""Small sequence models of five families, with one answer a sequence or one at every step."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-Family = Literal["gru", "lstm", "tcn", "transformer"]
-FAMILIES: tuple[Family, ...] = ("gru", "lstm", "tcn", "transformer")
+Family = Literal["gru", "lstm", "tcn", "transformer", "cnn"]
+FAMILIES: tuple[Family, ...] = ("gru", "lstm", "tcn", "transformer", "cnn")
+Pooling = Literal["mean", "max"]
 
 
 class SequenceModel(nn.Module, ABC):
@@ -98,6 +99,38 @@ class TransformerModel(SequenceModel):
         return states.mean(1)
 
 
+class CentredBlock(nn.Module):
+    """h + relu(dilated convolution of h on both sides)."""
+
+    def __init__(self, hidden: int, width: int, dilation: int) -> None:
+        super().__init__()
+        reach = (width - 1) // 2 * dilation
+        self.convolution = nn.Conv1d(hidden, hidden, width, dilation=dilation, padding=reach)
+
+    def forward(self, h: Tensor) -> Tensor:
+        return h + torch.relu(self.convolution(h))
+
+
+class CNNModel(SequenceModel):
+    """A residual convolutional network that sees 32 steps on either side; the summary is the mean or maximum over time.
+
+    Features pass a ReLU before they are pooled, so that a mean counts occurrences.
+    """
+
+    def __init__(self, channels: int, hidden: int, outputs: int, per_step: bool, pooling: Pooling = "mean") -> None:
+        super().__init__(hidden, outputs, per_step)
+        blocks = [CentredBlock(hidden, 5, dilation) for dilation in (1, 2, 4, 8)]
+        self.body = nn.Sequential(nn.Conv1d(channels, hidden, 5, padding=2), *blocks, nn.ReLU())
+        self.pooling = pooling
+
+    def states(self, x: Tensor) -> Tensor:
+        states: Tensor = self.body(x.transpose(1, 2)).transpose(1, 2)
+        return states
+
+    def summary(self, states: Tensor) -> Tensor:
+        return states.mean(1) if self.pooling == "mean" else states.amax(1)
+
+
 def sine_positions(steps: int, width: int, device: torch.device) -> Tensor:
     """(steps, width): sines and cosines of geometrically spaced frequencies."""
     times = torch.arange(steps, device=device, dtype=torch.float32)[:, None]
@@ -106,9 +139,17 @@ def sine_positions(steps: int, width: int, device: torch.device) -> Tensor:
 
 
 def build_model(
-    family: str, channels: int, outputs: int = 2, hidden: int = 64, per_step: bool = False
+    family: str,
+    channels: int,
+    outputs: int = 2,
+    hidden: int = 64,
+    per_step: bool = False,
+    pooling: Pooling = "mean",
 ) -> SequenceModel:
-    """An untrained model that maps (B, T, channels) to (B, outputs), or (B, T, outputs) with `per_step`."""
+    """An untrained model that maps (B, T, channels) to (B, outputs), or (B, T, outputs) with `per_step`.
+
+    `pooling` over time is the CNN's; the others have their own.
+    """
     if family == "gru":
         return RecurrentModel(nn.GRU(channels, hidden, batch_first=True), outputs, per_step)
     if family == "lstm":
@@ -117,4 +158,6 @@ def build_model(
         return TCNModel(channels, hidden, outputs, per_step)
     if family == "transformer":
         return TransformerModel(channels, hidden, outputs, per_step)
+    if family == "cnn":
+        return CNNModel(channels, hidden, outputs, per_step, pooling)
     raise ValueError(f"Expected a family of {', '.join(FAMILIES)}, but got {family!r}.")

@@ -35,6 +35,8 @@ class Case:
         facts: what is known of the case, for instance the model's accuracy on held-out data.
         background: (M, T, d) training sequences, for methods that need reference data.
         channel_names: of the d channels, for figures.
+        lengths: (N,) how many steps of each sequence exist; None: all of them.
+        counted: (N, T, d) the cells that take part in scores; None: all that exist.
     """
 
     model: Any
@@ -44,6 +46,8 @@ class Case:
     facts: Mapping[str, float] = field(default_factory=dict)
     background: NDArray[np.float32] | None = None
     channel_names: tuple[str, ...] = ()
+    lengths: NDArray[np.int64] | None = None
+    counted: NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True)
@@ -182,8 +186,9 @@ def run_experiment(
 def _run_trial(experiment: Experiment, case: Case, seed: int, method: str, explain: Explain) -> Trial:
     preset = experiment.preset(method)
     start, start_cpu = time.perf_counter(), time.process_time()
+    options = dict(preset.options) if case.lengths is None else {**preset.options, "lengths": case.lengths}
     with nullcontext() if case.background is None else background(case.background):
-        masks = explain(case.model, case.x, task=case.task, method=preset.method, seed=seed, **preset.options)
+        masks = explain(case.model, case.x, task=case.task, method=preset.method, seed=seed, **options)
     seconds = (time.perf_counter() - start) / len(case.x)
     # On a shared machine the processor's time says more about a method than the clock on the wall.
     cpu = (time.process_time() - start_cpu) / len(case.x)

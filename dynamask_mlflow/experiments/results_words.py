@@ -34,7 +34,7 @@ NOTES: Mapping[str, str] = {
     "hospital": (
         "The planted cells are the hours and channels in which a deterioration was drawn that raised the risk. "
         "Channels that never change in a stay are left out. Each seed is another hospital of 4,000 stays and another "
-        "GRU; explained are deaths in its test set that the GRU foresaw."
+        "GRU; explained are all stays of its test set with planted cells, up to 40 in each band of predicted risk."
     ),
     "rare-feature": (
         "The truth is 125 of 2,500 cells. Many methods order the cells perfectly here; what sets them apart is whether "

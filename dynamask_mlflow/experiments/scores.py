@@ -44,7 +44,7 @@ def truth_scores(case: Case, masks: Masks) -> Mapping[str, float]:
     if case.truth is None:
         raise ValueError("Expected a case whose salient cells are known, but it has none.")
     truth = np.broadcast_to(case.truth, masks.masks.shape)
-    chosen = masks.masks >= 0.5
+    chosen = masks.binary
     hits = (chosen & truth).sum(axis=(1, 2))
     values = {
         "aup": m.aup(masks.masks, truth),

@@ -92,9 +92,13 @@ class BlackBox:
         with torch.no_grad():
             return self(x[:1]).shape[1] == 1
 
+    def raw(self, x: Tensor) -> Tensor:
+        """The output in the model's own form."""
+        return self._model(x)
+
     def __call__(self, x: Tensor) -> Tensor:
         """(B, S, C): logits of C >= 2 classes, or values."""
-        raw = self._model(x)
+        raw = self.raw(x)
         y = _with_time_axis(raw, x.shape[1], classes=self.task == "classification")
         if self.task == "regression":
             return y

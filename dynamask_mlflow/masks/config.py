@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, Self
 
+from dynamask_mlflow.masks.target_spec import parse_target
+
 Task = Literal["classification", "regression"]
 TASKS = ("classification", "regression")
 LOSSES = ("auto", "squared", "cross_entropy", "log_loss", "logit", "margin")
@@ -30,6 +32,11 @@ class ExplainConfig:
 
     Attributes:
         method: name of a registered method: "nested" (one fit for every area) or "paper" (Algorithm 1), ...
+        target: what is explained: "auto", a class (index or name), "class:1", "step:5", "horizon:2", or a callable on
+            the model's output. "auto" explains how far the answer has moved from its reference answer: a binary risk
+            by its logit, one of several classes by its logit minus the mean of the others, a value by itself, answers
+            at every step by all of them.
+        class_names: names of the classes, for targets by name.
         operators: perturbation operators as specs such as "blur:1", "moving_average:3", "past_average:6",
             "time_mean", "zero", "random_fade", "noise", or operators of one's own; None lets the method choose.
         area: "auto", "best", "extremal", or a share in (0, 1] of the cells.
@@ -53,6 +60,8 @@ class ExplainConfig:
     """
 
     method: str = "nested"
+    target: Any = "auto"
+    class_names: tuple[str, ...] | None = None
     operators: tuple[Any, ...] | None = None
     area: float | str = "auto"
     areas: tuple[float, ...] | None = None
@@ -78,6 +87,11 @@ class ExplainConfig:
             object.__setattr__(self, "operators", (self.operators,))
         elif self.operators is not None:
             object.__setattr__(self, "operators", tuple(self.operators))
+        if isinstance(self.class_names, str):
+            raise ValueError(f"Expected class_names to be a list, but got {self.class_names!r}.")
+        if self.class_names is not None:
+            object.__setattr__(self, "class_names", tuple(str(name) for name in self.class_names))
+        parse_target(self.target, self.class_names)
         if self.areas is not None:
             object.__setattr__(self, "areas", tuple(sorted(float(a) for a in self.areas)))
             if not self.areas or not all(0 < a <= 1 for a in self.areas):

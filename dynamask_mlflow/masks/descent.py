@@ -1,4 +1,4 @@
-"""Descent on scores: each step draws an area and an operator, plays the game with that mask, follows the gradient."""
+"""Descent on scores: each step draws an area and an operator, applies that mask, follows the gradient of the error."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import math
 import torch
 from torch import Tensor
 
-from dynamask_mlflow.masks.game import Game
 from dynamask_mlflow.masks.objective import time_regulariser
-from dynamask_mlflow.masks.scores import mask_at, score_gradient
+from dynamask_mlflow.masks.perturbation_objective import PerturbationObjective
+from dynamask_mlflow.masks.soft_masks import mask_at, score_gradient
 
 HOT, COLD = 1.0, 0.05
 _GOLDEN = 0.6180339887498949
@@ -39,14 +39,31 @@ def spread_evenly(step: int) -> float:
     return math.modf(0.5 + step * _GOLDEN)[0]
 
 
-def game_gradient(
-    game: Game, scores: Tensor, area: Tensor, index: int, step: int, steps: int, time_weight: float, number: Tensor
+def temperature_at(step: int, steps: int) -> float:
+    """Falls from hot to cold over the steps of a fit."""
+    return float(HOT * (COLD / HOT) ** (step / steps))
+
+
+def starting_scores(attributions: Tensor) -> Tensor:
+    """Z0 = sign(a) ln(1 + |a| / mean |a|) / 2: on the scale of the temperature, zero at zero."""
+    scale = attributions.flatten(1).abs().mean(1)[:, None, None] + 1e-30
+    return 0.5 * torch.sign(attributions) * torch.log1p(attributions.abs() / scale)
+
+
+def objective_gradient(
+    objective: PerturbationObjective,
+    scores: Tensor,
+    area: Tensor,
+    index: int,
+    progress: tuple[int, int],
+    time_weight: float = 0.0,
 ) -> Tensor:
-    """dL/dZ of one step's game, with a temperature that falls from hot to cold over the steps."""
-    temperature = HOT * (COLD / HOT) ** (step / steps)
-    exists = game.batch.exists
+    """dL/dZ of one step; `progress` is the step and how many there are."""
+    temperature = temperature_at(*progress)
+    exists = objective.batch.exists
     mask = mask_at(scores, area, temperature, exists)
-    gradient = game.gradient(mask, index, step)
+    gradient = objective.gradient(mask, index, progress[0])
     if time_weight > 0:
-        gradient = gradient + time_weight * time_regulariser(mask, exists)[1] / number[:, None, None]
+        number = objective.batch.number_of_cells()[:, None, None]
+        gradient = gradient + time_weight * time_regulariser(mask, exists)[1] / number
     return score_gradient(gradient, mask, temperature)

@@ -13,13 +13,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from dynamask_mlflow.masks.batching import batch_size, in_batches, versions
-from dynamask_mlflow.masks.black_box import Model, as_inputs, frozen, open_black_box, resolve_device
+from dynamask_mlflow.masks.black_box import Model, ModelError, as_inputs, frozen, open_black_box, resolve_device
 from dynamask_mlflow.masks.config import TASKS, ExplainConfig
 from dynamask_mlflow.masks.draws import Draws
 from dynamask_mlflow.masks.fitted import Fitted, Tick
 from dynamask_mlflow.masks.operators import Batch, parse_operators
 from dynamask_mlflow.masks.registry import find_method
 from dynamask_mlflow.masks.result import Masks
+from dynamask_mlflow.masks.target_spec import parse_target
+
+REFERENCE_DRAWS = 8
 
 
 def explain(
@@ -29,10 +32,11 @@ def explain(
     task: str = "classification",
     lengths: Sequence[int] | NDArray[Any] | Tensor | None = None,
     observed: NDArray[Any] | Tensor | None = None,
+    reference: NDArray[Any] | Tensor | None = None,
     config: ExplainConfig | None = None,
     **options: Any,
 ) -> Masks:
-    """Which cells of each sequence the model's answer rests on.
+    """Which cells of each sequence moved the model's answer, and which way.
 
     Args:
         model: module or callable on (B, T, d) that returns (B,), (B, C), (B, T) or (B, T, C), differentiable.
@@ -40,8 +44,11 @@ def explain(
         task: "classification" or "regression".
         lengths: (N,) how many steps of each sequence exist; the rest is padding.
         observed: (N, T, d) which cells were measured. The others keep their values and are never salient.
+        reference: (M, T, d) other sequences, or their mean (T, d). The answer is then explained against theirs: "the
+            risk is .03 where others have .19". A few are drawn by the seed. Without it the baselines are dynamic: the
+            sequence's own neighbours in time.
         config: settings; `options` of the same names override it.
-        **options: any field of `ExplainConfig`, for instance method, area, seed, device.
+        **options: any field of `ExplainConfig`, for instance target, method, area, seed, device.
 
     Returns:
         Masks of the N instances, in their order.
@@ -63,6 +70,7 @@ def explain(
     if settings.operators is not None:
         parse_operators(settings.operators)
     inputs = as_inputs(x)
+    drawn = draw_reference(reference, inputs, settings.seed)
     exists = existing_cells(inputs, lengths, observed)
     device = resolve_device(settings.device)
     total, steps, channels = inputs.shape
@@ -87,15 +95,46 @@ def explain(
                     None if exists is None else exists[rows].to(device),
                     rows.to(device),
                     draws,
+                    None if drawn is None else drawn.to(device),
                 )
                 fitted = method(black_box, batch, settings, bar.tick)
                 return _to_masks(fitted, _description(settings, task, black_box.output))[:number]
 
             parts = list(in_batches(total, size, fit))
     masks = Masks.concatenate(parts)
-    if not np.isfinite(masks.masks).all() or not np.isfinite(masks.errors).all():
-        raise ValueError("Expected finite masks, but the model returned NaN or infinity on perturbed inputs.")
+    _check(masks)
     return masks
+
+
+def _check(masks: Masks) -> None:
+    failed = {name.removeprefix("failed/"): v for name, v in masks.diagnostics.items() if name.startswith("failed/")}
+    if failed and np.all(list(failed.values()), axis=0).any():
+        raise ModelError(
+            f"Expected finite outputs on perturbed inputs, but the model returned NaN or infinity under every operator "
+            f"({', '.join(failed)}). Pass `operators` that keep inputs within the model's range, or a `reference`."
+        )
+    if not np.isfinite(masks.masks).all() or not np.isfinite(masks.errors).all():
+        raise ModelError(
+            "Expected finite masks, but the model returned NaN or infinity on perturbed inputs. Pass `operators` that "
+            "keep inputs within the model's range, or a `reference`."
+        )
+
+
+def draw_reference(reference: NDArray[Any] | Tensor | None, inputs: Tensor, seed: int) -> Tensor | None:
+    """(K, T, d): the reference sequences that are used, drawn by the seed, never by the batch."""
+    if reference is None:
+        return None
+    values = torch.as_tensor(np.asarray(reference) if not isinstance(reference, Tensor) else reference.detach()).float()
+    values = values[None] if values.ndim == 2 else values
+    if values.ndim != 3 or values.shape[1:] != inputs.shape[1:] or not len(values):
+        raise ValueError(
+            f"Expected reference sequences of shape (M, {inputs.shape[1]}, {inputs.shape[2]}), "
+            f"but got {tuple(values.shape)}."
+        )
+    if not bool(torch.isfinite(values).all()):
+        raise ValueError("Expected finite reference sequences, but some values are NaN or infinite.")
+    chosen = np.random.default_rng([seed, 0x4EF]).permutation(len(values))[:REFERENCE_DRAWS]
+    return values[torch.from_numpy(np.sort(chosen))]
 
 
 def existing_cells(
@@ -130,6 +169,7 @@ def _description(settings: ExplainConfig, task: str, output: str) -> dict[str, A
         keep["operators"] = [op if isinstance(op, str) else op.spec for op in settings.operators]
     if settings.areas is not None:
         keep["areas"] = list(settings.areas)
+    keep["target"] = parse_target(settings.target, settings.class_names).spec
     return {**keep, "task": task, "output": output, "versions": versions()}
 
 
@@ -137,8 +177,12 @@ def _to_masks(fitted: Fitted, description: dict[str, Any]) -> Masks:
     def array(values: Tensor) -> NDArray[Any]:
         return values.detach().cpu().numpy()
 
-    def if_known(values: Tensor | None) -> NDArray[np.float32] | None:
-        return None if values is None else array(values).astype(np.float32)
+    def if_known(values: Tensor | None, dtype: Any = np.float32) -> Any:
+        return None if values is None else array(values).astype(dtype)
+
+    names = np.asarray(fitted.contestants or ("",))
+    winner = if_known(fitted.winner, np.int64)
+    algorithm: Any = None if winner is None else names[winner]
 
     return Masks(
         masks=array(fitted.masks).astype(np.float32),
@@ -148,8 +192,13 @@ def _to_masks(fitted: Fitted, description: dict[str, Any]) -> Masks:
         area=array(fitted.area).astype(np.float64),
         diagnostics={name: array(values) for name, values in fitted.diagnostics.items()},
         config=description,
-        worth=if_known(fitted.worth),
-        removal_order=if_known(fitted.removal),
+        binary=if_known(fitted.binary, np.bool_),
+        attributions=if_known(fitted.attributions),
+        deletion_scores=if_known(fitted.deletion_scores),
+        direction=if_known(fitted.direction, np.int8),
+        algorithm=algorithm,
+        spread=if_known(fitted.spread),
+        channel_spread=if_known(fitted.channel_spread),
     )
 
 

@@ -20,8 +20,9 @@ Tick = Callable[[], None]
 class Fitted:
     """masks and scores (B, T, d), areas (A,), errors (B, A), area (B,), diagnostics name -> (B,).
 
-    worth (B, T, d), signed, where the method knows what removing a cell does to the answer; removal (B, T, d), in
-    the same units, where it knows which cells to remove together.
+    Where the method knows them: binary (B, T, d), the mask of whole cells, else the cells of a coefficient of at least
+    .5; attributions and deletion_scores (B, T, d), see `Masks`; direction (B,); winner (B,), a place in `contestants`;
+    spread (B, T, d) and channel_spread (B, d).
     """
 
     masks: Tensor
@@ -30,8 +31,14 @@ class Fitted:
     errors: Tensor
     area: Tensor
     diagnostics: dict[str, Tensor]
-    worth: Tensor | None = None
-    removal: Tensor | None = None
+    binary: Tensor | None = None
+    attributions: Tensor | None = None
+    deletion_scores: Tensor | None = None
+    direction: Tensor | None = None
+    winner: Tensor | None = None
+    contestants: tuple[str, ...] = ()
+    spread: Tensor | None = None
+    channel_spread: Tensor | None = None
 
 
 class Method(Protocol):

@@ -19,8 +19,9 @@ from torch import Tensor
 
 from dynamask_mlflow.masks.draws import Draws
 
-# A standardised channel whose median is beyond this many standard deviations is not to be expected.
-_FAR_FROM_ZERO = 4.0
+# Zero is no baseline for a channel whose median is further from it than this many robust standard deviations.
+_FAR_FROM_ZERO = 2.0
+_MAD_TO_DEVIATION = 1.4826
 
 Perturbation = Callable[[Tensor], tuple[Tensor, Tensor]]
 """Takes a mask (B, T, d), returns the perturbed input and its derivative by the mask, both (B, T, d)."""
@@ -28,12 +29,25 @@ Perturbation = Callable[[Tensor], tuple[Tensor, Tensor]]
 
 @dataclass(frozen=True)
 class Batch:
-    """What an operator may see: the inputs (B, T, d), which cells exist, where the instances stand in the whole."""
+    """What an operator may see: the inputs (B, T, d), which cells exist, where the instances stand in the whole.
+
+    `reference` (K, T, d) are the reference sequences, where there are any.
+    """
 
     x: Tensor
     exists: Tensor | None
     rows: Tensor
     draws: Draws
+    reference: Tensor | None = None
+
+    def take(self, index: Tensor) -> Batch:
+        """Some of the instances."""
+        exists = None if self.exists is None else self.exists[index]
+        return Batch(self.x[index], exists, self.rows[index], self.draws, self.reference)
+
+    def number_of_cells(self) -> Tensor:
+        """(B,): how many cells exist, at least 1."""
+        return self.weights().flatten(1).sum(1).clamp(min=1)
 
     def weights(self) -> Tensor:
         """(B, T, d): 1 where a cell exists, 0 elsewhere."""
@@ -56,14 +70,19 @@ class Operator(Protocol):
         """The perturbation of this batch, at this step of the fit."""
 
 
-def fade_to(x: Tensor, reference: Tensor) -> Perturbation:
-    """pi(X, m; t, i) = m x_{t,i} + (1 - m) reference_{t,i}."""
-    slope = x - reference
+@dataclass(frozen=True)
+class Fade:
+    """pi(X, m; t, i) = m x_{t,i} + (1 - m) baseline_{t,i}; slope = x - baseline."""
 
-    def perturb(mask: Tensor) -> tuple[Tensor, Tensor]:
-        return torch.addcmul(reference, mask, slope), slope
+    baseline: Tensor
+    slope: Tensor
 
-    return perturb
+    def __call__(self, mask: Tensor) -> tuple[Tensor, Tensor]:
+        return torch.addcmul(self.baseline, mask, self.slope), self.slope
+
+
+def fade_to(x: Tensor, baseline: Tensor) -> Fade:
+    return Fade(baseline, x - baseline)
 
 
 def windowed_mean(x: Tensor, weights: Tensor, before: int, after: int) -> Tensor:
@@ -137,19 +156,19 @@ class Zero:
 
 @dataclass(frozen=True)
 class Neutral:
-    """Fade to what says nothing: zero for a channel on a standardised scale, else the channel's own median.
+    """Fade to zero where zero lies within the channel's own range, else to the channel's median.
 
-    The mean over time cannot remove what stays the same for the whole series, zero can. But zero is the neutral
-    value of standardised channels only; for one in its own units (a temperature of 37) it would be absurd.
+    The mean over time cannot remove what stays the same for the whole series, zero can. But zero is a baseline only
+    where the channel is near it: |median| <= 2 robust standard deviations (1.48 times the median absolute deviation).
     """
 
     random = False
     spec = "neutral"
 
     def prepare(self, batch: Batch, step: int) -> Perturbation:
-        median = time_median(batch.x, batch.exists)
-        reference = torch.where(median.abs() > _FAR_FROM_ZERO, median, torch.zeros_like(median))
-        return fade_to(batch.x, reference.expand_as(batch.x))
+        median, deviation = robust_spread(batch)
+        baseline = torch.where(median.abs() > _FAR_FROM_ZERO * deviation, median, torch.zeros_like(median))
+        return fade_to(batch.x, baseline.expand_as(batch.x))
 
 
 def time_median(x: Tensor, exists: Tensor | None) -> Tensor:
@@ -160,6 +179,24 @@ def time_median(x: Tensor, exists: Tensor | None) -> Tensor:
     count = exists.sum(1, keepdim=True)
     ordered = x.masked_fill(~exists, torch.inf).sort(1).values
     return torch.where(count > 0, ordered.gather(1, ((count - 1) // 2).clamp(min=0)), 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class ReferenceSequence:
+    """Fade to another sequence of the same shape, (T, d): one of a reference set, or its mean."""
+
+    values: Any
+    name: str
+    random = False
+
+    @property
+    def spec(self) -> str:
+        return f"reference:{self.name}"
+
+    def prepare(self, batch: Batch, step: int) -> Perturbation:
+        return fade_to(
+            batch.x, torch.as_tensor(self.values, dtype=batch.x.dtype, device=batch.x.device).expand_as(batch.x)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -279,6 +316,27 @@ class NoiseFade:
         return fade_to(x, mean + deviation * batch.draws.normal(step))
 
 
+@dataclass(frozen=True)
+class BackgroundNoise:
+    """Fade to noise of the channel's background: its median, plus its robust standard deviation times fresh noise.
+
+    Short events do not widen it, so that it holds no events of its own.
+    """
+
+    random = True
+    spec = "background_noise"
+
+    def prepare(self, batch: Batch, step: int) -> Perturbation:
+        median, deviation = robust_spread(batch)
+        return fade_to(batch.x, median + deviation * batch.draws.normal(step))
+
+
+def robust_spread(batch: Batch) -> tuple[Tensor, Tensor]:
+    """(B, 1, d) each: the median of a channel, and 1.4826 times the median absolute deviation from it."""
+    median = time_median(batch.x, batch.exists)
+    return median, _MAD_TO_DEVIATION * time_median((batch.x - median).abs(), batch.exists)
+
+
 _PARSERS: dict[str, tuple[Callable[[str], Operator], str]] = {
     "blur": (lambda text: GaussianBlur(_positive(float(text))), "blur:SIGMA_MAX"),
     "moving_average": (lambda text: MovingAverage(_window(text)), "moving_average:W"),
@@ -288,6 +346,7 @@ _PARSERS: dict[str, tuple[Callable[[str], Operator], str]] = {
     "neutral": (lambda text: Neutral(), "neutral"),
     "random_fade": (lambda text: RandomFade(), "random_fade"),
     "noise": (lambda text: NoiseFade(), "noise"),
+    "background_noise": (lambda text: BackgroundNoise(), "background_noise"),
 }
 
 

@@ -7,13 +7,13 @@ import math
 import torch
 from torch import Tensor
 
-from dynamask_mlflow.masks.area import best_area, extremal_area, thrifty_area
+from dynamask_mlflow.masks.area import best_area, extremal_area, penalized_area
 from dynamask_mlflow.masks.black_box import BlackBox
 from dynamask_mlflow.masks.config import ExplainConfig
 from dynamask_mlflow.masks.fitted import Fitted, Tick
-from dynamask_mlflow.masks.game import Game
 from dynamask_mlflow.masks.objective import size_regulariser, time_regulariser
 from dynamask_mlflow.masks.operators import Batch, parse_operators
+from dynamask_mlflow.masks.perturbation_objective import PerturbationObjective
 
 AREAS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5)
 STEPS = 1000
@@ -47,33 +47,37 @@ def fit_paper(black_box: BlackBox, batch: Batch, config: ExplainConfig, tick: Ti
     loss = config.loss
     if loss == "auto":
         loss = "squared" if black_box.task == "regression" else "cross_entropy"
-    game = Game.open(black_box, wide, parse_operators(config.operators or ("blur:1",))[:1], loss, config.deletion)
+    objective = PerturbationObjective.prepare(
+        black_box, wide, parse_operators(config.operators or ("blur:1",))[:1], loss, config.deletion
+    )
     cells = torch.full((len(wide.x),), float(x.shape[1] * x.shape[2]), dtype=x.dtype, device=x.device)
     if wide.exists is not None:
         cells = wide.exists.flatten(1).sum(1).to(x.dtype)
     share = x.new_tensor(areas).repeat_interleave(len(x))
-    mask = _descend(game, (share * cells).round(), cells, config, tick)
-    return _conclude(game, mask, areas, len(x), config)
+    mask = _descend(objective, (share * cells).round(), cells, config, tick)
+    return _conclude(objective, mask, areas, len(x), config)
 
 
-def _descend(game: Game, ones: Tensor, cells: Tensor, config: ExplainConfig, tick: Tick) -> Tensor:
+def _descend(
+    objective: PerturbationObjective, ones: Tensor, cells: Tensor, config: ExplainConfig, tick: Tick
+) -> Tensor:
     steps = config.steps or STEPS
     rate = config.learning_rate or 1.0
-    exists = game.batch.exists
+    exists = objective.batch.exists
     mean = config.reduction == "mean"
-    _, times, width = game.discrepancy.reference.shape
+    _, times, width = objective.discrepancy.reference.shape
     # The log-loss has one term a time, the other errors one for each output.
-    terms = times if game.discrepancy.loss == "log_loss" else times * width
+    terms = times if objective.discrepancy.loss == "log_loss" else times * width
     outputs = terms if mean else 1
     per_cell = (cells if mean else torch.ones_like(cells))[:, None, None]
-    mask = torch.full_like(game.batch.x, 0.5)
+    mask = torch.full_like(objective.batch.x, 0.5)
     if exists is not None:
         mask = mask * exists
     change = torch.zeros_like(mask)
     growth = math.exp(math.log(config.dilation) / steps)
     size_weight = config.size_weight
     for step in range(steps):
-        gradient = game.error_gradient(mask, step) / outputs
+        gradient = objective.error_gradient(mask, step) / outputs
         gradient = gradient + size_weight / per_cell * size_regulariser(mask, ones, exists)[1]
         if config.time_weight:
             gradient = gradient + config.time_weight / per_cell * time_regulariser(mask, exists)[1]
@@ -86,11 +90,13 @@ def _descend(game: Game, ones: Tensor, cells: Tensor, config: ExplainConfig, tic
     return mask
 
 
-def _conclude(game: Game, mask: Tensor, areas: tuple[float, ...], batch: int, config: ExplainConfig) -> Fitted:
+def _conclude(
+    objective: PerturbationObjective, mask: Tensor, areas: tuple[float, ...], batch: int, config: ExplainConfig
+) -> Fitted:
     number = len(areas)
     with torch.no_grad():
-        error = game.error(mask)
-    scale = game.empty[0].clamp(min=1e-12)
+        error = objective.error(mask)
+    scale = objective.empty[0].clamp(min=1e-12)
     errors = (error / scale).view(number, batch).T
     masks = mask.view(number, batch, *mask.shape[1:])
     grid = mask.new_tensor(areas).expand(batch, -1)
@@ -102,11 +108,11 @@ def _conclude(game: Game, mask: Tensor, areas: tuple[float, ...], batch: int, co
         area = torch.where(missed, best_area(grid, errors), area)
     else:
         lost = (1 - errors.clamp(max=1)) if config.deletion else errors
-        area, _ = thrifty_area(grid, lost.clamp(min=0).sqrt())
+        area, _ = penalized_area(grid, lost.clamp(min=0).sqrt())
     chosen = (grid == area[:, None]).to(torch.int8).argmax(1)
     rows = torch.arange(batch, device=mask.device)
-    empty = game.empty[0].view(number, batch)[0]
-    reference = game.discrepancy.reference.view(number, batch, -1)[0]
+    empty = objective.empty[0].view(number, batch)[0]
+    reference = objective.discrepancy.reference.view(number, batch, -1)[0]
     return Fitted(
         masks=masks[chosen, rows],
         scores=masks.mean(0),

@@ -6,7 +6,7 @@ import json
 import os
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -14,14 +14,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynamask_mlflow._files import whole_file
-from dynamask_mlflow.masks.influence import influence_order
+from dynamask_mlflow.masks.change_ranking import change_ranking
 
 if TYPE_CHECKING:
     import pandas as pd
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 FloatArray = NDArray[np.float32]
+
+DIRECTIONS = {1: "raised", -1: "lowered", 0: "unchanged"}
+"""What `Masks.direction` means."""
+
+_CELLS = ("scores", "binary", "attributions", "deletion_scores", "spread")
+_ROWS = ("errors", "area", "direction", "algorithm", "channel_spread")
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,19 +35,26 @@ class Masks:
     """Masks of N instances of T steps and d channels.
 
     Attributes:
-        masks: (N, T, d) float32 in [0, 1], the mask at the chosen area of each instance.
-        scores: (N, T, d) float32, an ordering of the cells: the smaller the area at which a cell enters, the higher.
+        masks: (N, T, d) float32 in [0, 1]: the coefficients. For the default method a coefficient is the probability
+            that the cell is salient.
+        scores: (N, T, d) float32, an ordering of the cells: the higher, the more salient.
         areas: (A,) the grid of areas.
-        errors: (N, A) the error at each area, as a share of the error of the empty mask.
-        area: (N,) the area chosen for each instance.
+        errors: (N, A) in [0, 1]: the error when that share of the cells is kept, as a share of the empty mask's.
+        area: (N,) the share of the cells in the mask of whole cells.
         diagnostics: per instance, name -> (N,) array, for instance `converged`, `dead_gradient`, `constant_prediction`,
-            `plateau`, `empty_error`.
-        config: how the masks were fitted (JSON-able): the settings, the seed, the versions.
-        worth: (N, T, d) float32 or None: what the answer loses when a cell is removed, in the answer's own units
-            (the logit of the predicted class minus the best other). Positive cells speak for the answer,
-            negative ones against it.
-        removal_order: (N, T, d) float32 or None: the same values, handed out anew in the order in which cells,
-            removed together, turn the answer.
+            `answer`, `reference_answer`.
+        config: how the masks were fitted (JSON-able): the settings, the target, the seed, the versions.
+        binary: (N, T, d) bool: the mask of whole cells, for the default method the cut of greatest expected F1. Where a
+            method has none, the cells of a coefficient of at least .5.
+        attributions: (N, T, d) float32 or None: signed contributions in the target's own units (logits, or the value's
+            units) that sum to `answer - reference_answer`. Positive cells raise the target score.
+        deletion_scores: (N, T, d) float32 or None: contributions to the model's own answer, handed out in the order in
+            which cells, removed together, turn it.
+        direction: (N,) int8: whether the target score was raised (1) or lowered (-1) from its reference answer; 0 where
+            there is nothing to explain.
+        algorithm: (N,) str: what made each ordering.
+        spread: (N, T, d) float32 or None: standard deviation of the coefficient under other operators.
+        channel_spread: (N, d) float32 or None: standard deviation of a channel's share of the mask.
     """
 
     masks: FloatArray
@@ -51,8 +64,13 @@ class Masks:
     area: NDArray[np.float64]
     diagnostics: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     config: Mapping[str, Any] = field(default_factory=dict)
-    worth: FloatArray | None = None
-    removal_order: FloatArray | None = None
+    binary: NDArray[np.bool_] = None  # type: ignore[assignment]  # filled in below
+    attributions: FloatArray | None = None
+    deletion_scores: FloatArray | None = None
+    direction: NDArray[np.int8] = None  # type: ignore[assignment]
+    algorithm: NDArray[np.str_] = None  # type: ignore[assignment]
+    spread: FloatArray | None = None
+    channel_spread: FloatArray | None = None
 
     def __post_init__(self) -> None:
         n = len(self.masks)
@@ -60,8 +78,15 @@ class Masks:
             raise ValueError(
                 f"Expected masks and scores of one shape (N, T, d), but got {self.masks.shape} and {self.scores.shape}."
             )
-        for name, values in self._optional().items():
-            if values.shape != self.masks.shape:
+        if self.binary is None:
+            object.__setattr__(self, "binary", self.masks >= 0.5)
+        if self.direction is None:
+            object.__setattr__(self, "direction", np.zeros(n, dtype=np.int8))
+        if self.algorithm is None:
+            object.__setattr__(self, "algorithm", np.full(n, str(self.config.get("method", "unknown"))))
+        for name in _CELLS:
+            values = getattr(self, name)
+            if values is not None and values.shape != self.masks.shape:
                 raise ValueError(f"Expected {name} of shape {self.masks.shape}, but got {values.shape}.")
         if self.errors.shape != (n, len(self.areas)) or self.area.shape != (n,):
             raise ValueError(
@@ -72,56 +97,62 @@ class Masks:
     def __len__(self) -> int:
         return len(self.masks)
 
-    def _optional(self) -> dict[str, FloatArray]:
-        named = {"worth": self.worth, "removal_order": self.removal_order}
-        return {name: values for name, values in named.items() if values is not None}
+    @property
+    def target(self) -> str:
+        """What was explained, as `explain` was asked: "auto", "class:1", "step:5", ..."""
+        return str(self.config.get("target", "auto"))
 
     @property
-    def removal(self) -> FloatArray:
-        """Which cells to remove first to turn the answer: the order fitted for it, else worth, else the scores."""
-        if self.removal_order is not None:
-            return self.removal_order
-        return self.scores if self.worth is None else self.worth
+    def deletion_ranking(self) -> FloatArray:
+        """Which cells to remove first to turn the model's answer: the order searched for it, else the scores."""
+        return self.scores if self.deletion_scores is None else self.deletion_scores
 
     @property
-    def influence(self) -> FloatArray:
-        """Which cells move the answer most, whichever way, one after the other: by worth, or by the scores."""
-        if self.worth is None:
+    def change_ranking(self) -> FloatArray:
+        """Which cells move the answer most, whichever way, one after the other."""
+        if self.deletion_scores is None or self.attributions is None:
             return self.scores
-        return influence_order(self.worth, self.removal, self.diagnostics.get("margin"))
+        for_answer = self.diagnostics["for_answer"][:, None, None]
+        margin = self.diagnostics.get("answer_margin")
+        return change_ranking(for_answer * self.attributions, self.deletion_scores, margin)
 
     def __getitem__(self, index: Any) -> Self:
         """The masks of some instances: an int, a slice, or an array of positions or booleans."""
         rows = np.atleast_1d(np.arange(len(self))[index])
+        return self._with_rows(lambda values: values[rows])
+
+    def _with_rows(self, take: Any) -> Self:
+        given: dict[str, Any] = {name: getattr(self, name) for name in ("masks", *_CELLS, *_ROWS)}
+        taken: dict[str, Any] = {name: None if values is None else take(values) for name, values in given.items()}
         return type(self)(
-            masks=self.masks[rows],
-            scores=self.scores[rows],
             areas=self.areas,
-            errors=self.errors[rows],
-            area=self.area[rows],
-            diagnostics={name: values[rows] for name, values in self.diagnostics.items()},
+            diagnostics={name: take(values) for name, values in self.diagnostics.items()},
             config=self.config,
-            **{name: values[rows] for name, values in self._optional().items()},
+            **taken,
         )
 
     @classmethod
     def concatenate(cls, parts: Sequence[Masks]) -> Masks:
-        """Join shards that were fitted with one configuration, in the order given."""
+        """Join shards that were fitted with one configuration and target, in the order given."""
         if not parts:
             raise ValueError("Expected at least one part to concatenate, but got none.")
         first = parts[0]
         for part in parts[1:]:
             if not np.array_equal(part.areas, first.areas) or part.config != first.config:
-                raise ValueError("Expected parts fitted with one configuration, but they differ in areas or settings.")
+                raise ValueError(
+                    "Expected parts fitted with one configuration and one target, but they differ in "
+                    f"{', '.join(_differences(part, first))}."
+                )
+
+        def joined(name: str) -> Any:
+            values = [getattr(part, name) for part in parts]
+            return None if any(value is None for value in values) else np.concatenate(values)
+
         return cls(
-            masks=np.concatenate([p.masks for p in parts]),
-            scores=np.concatenate([p.scores for p in parts]),
             areas=first.areas,
-            errors=np.concatenate([p.errors for p in parts]),
-            area=np.concatenate([p.area for p in parts]),
             diagnostics={k: np.concatenate([p.diagnostics[k] for p in parts]) for k in first.diagnostics},
             config=first.config,
-            **{name: np.concatenate([p._optional()[name] for p in parts]) for name in first._optional()},
+            **{name: joined(name) for name in ("masks", *_CELLS, *_ROWS)},
         )
 
     def save(self, path: str | os.PathLike[str]) -> Path:
@@ -132,18 +163,12 @@ class Masks:
             "config": dict(self.config),
             "diagnostics": list(self.diagnostics),
         }
-        arrays = {
-            "masks": self.masks,
-            "scores": self.scores,
-            "areas": self.areas,
-            "errors": self.errors,
-            "area": self.area,
-            "meta": np.frombuffer(json.dumps(meta, sort_keys=True).encode(), dtype=np.uint8),
-        }
-        arrays |= self._optional()
+        named = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("diagnostics", "config")}
+        arrays = {name: values for name, values in named.items() if values is not None}
+        arrays["meta"] = np.frombuffer(json.dumps(meta, sort_keys=True).encode(), dtype=np.uint8)
         arrays |= {f"diagnostics/{name}": np.asarray(values) for name, values in self.diagnostics.items()}
         with whole_file(target) as file:
-            np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+            np.savez_compressed(file, **arrays)
         return target
 
     @classmethod
@@ -152,23 +177,19 @@ class Masks:
         try:
             with np.load(path, allow_pickle=False) as file:
                 stored = {name: file[name] for name in file.files}
-            meta = json.loads(stored["meta"].tobytes())
+            meta = json.loads(stored.pop("meta").tobytes())
         except (zipfile.BadZipFile, KeyError, ValueError) as error:
             raise ValueError(f"Expected a file of masks at {path}, but it cannot be read: {error}.") from error
         if meta.get("schema_version") != SCHEMA_VERSION:
             raise ValueError(
                 f"Expected masks of schema version {SCHEMA_VERSION}, but {path} has {meta.get('schema_version')}."
             )
+        diagnostics = {name: stored.pop(f"diagnostics/{name}") for name in meta["diagnostics"]}
+        known = {f.name for f in fields(cls)}
         return cls(
-            masks=stored["masks"],
-            scores=stored["scores"],
-            areas=stored["areas"],
-            errors=stored["errors"],
-            area=stored["area"],
-            diagnostics={name: stored[f"diagnostics/{name}"] for name in meta["diagnostics"]},
+            diagnostics=diagnostics,
             config=meta["config"],
-            worth=stored.get("worth"),
-            removal_order=stored.get("removal_order"),
+            **{name: values for name, values in stored.items() if name in known},
         )
 
     def to_frame(
@@ -177,7 +198,7 @@ class Masks:
         channel_names: Sequence[str] | None = None,
         times: Sequence[Any] | None = None,
     ) -> pd.DataFrame:
-        """One row a cell: id, time, channel, mask, score, and worth where it is known."""
+        """One row a cell: id, time, channel, mask, score, and attribution where it is known."""
         import pandas as pd
 
         n, steps, channels = self.masks.shape
@@ -190,8 +211,16 @@ class Masks:
             if len(values) != length:
                 raise ValueError(f"Expected {length} labels for {name}, but got {len(values)}.")
         index = pd.MultiIndex.from_product([list(v) for _, v in labels.values()], names=list(labels))
-        cells = {"mask": self.masks, "score": self.scores}
-        if self.worth is not None:
-            cells["worth"] = self.worth
+        cells: dict[str, NDArray[Any]] = {"mask": self.masks, "salient": self.binary, "score": self.scores}
+        if self.attributions is not None:
+            cells["attribution"] = self.attributions
+        if self.spread is not None:
+            cells["spread"] = self.spread
         frame = pd.DataFrame({name: values.reshape(-1) for name, values in cells.items()}, index=index)
         return frame.reset_index()
+
+
+def _differences(one: Masks, other: Masks) -> list[str]:
+    keys = sorted({*one.config, *other.config})
+    found = [key for key in keys if one.config.get(key) != other.config.get(key)]
+    return found if np.array_equal(one.areas, other.areas) else [*found, "areas"]

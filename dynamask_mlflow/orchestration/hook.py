@@ -8,6 +8,8 @@ from typing import Any
 
 from airflow.sdk import BaseHook, Connection
 
+from dynamask_mlflow._secrets import without_secrets
+
 DEFAULT = "mlflow_default"
 log = logging.getLogger(__name__)
 
@@ -65,7 +67,7 @@ class MlflowHook(BaseHook):
         try:
             found = self.get_conn().search_experiments(max_results=1)
         except Exception as error:
-            return False, str(error)
+            return False, without_secrets(error)
         return True, f"MLflow answers; it has {'experiments' if found else 'no experiment yet'}."
 
     def _find(self) -> Connection | None:
@@ -89,4 +91,4 @@ def address(connection: Connection) -> str | None:
 
 
 def _browsable(uri: str) -> str | None:
-    return uri if uri.startswith(("http://", "https://")) else None
+    return without_secrets(uri) if uri.startswith(("http://", "https://")) else None

@@ -38,13 +38,14 @@ def refusals_fail(step: Callable[Arguments, Result]) -> Callable[Arguments, Resu
 
     @wraps(step)
     def plainly(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        from dynamask_mlflow._secrets import without_secrets
         from dynamask_mlflow.audit.errors import AuditError, is_lasting
 
         try:
             return step(*args, **kwargs)
         except Exception as error:
             if is_lasting(error):
-                raise AuditError(f"MLflow refused: {error}") from error
+                raise AuditError(f"MLflow refused: {without_secrets(error)}") from error
             raise
 
     return plainly

@@ -11,6 +11,7 @@ from typing import Any
 from airflow.sdk import BaseNotifier, get_current_context
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
+from dynamask_mlflow._secrets import without_secrets
 from dynamask_mlflow.orchestration import steps
 from dynamask_mlflow.orchestration.hook import MlflowHook
 from dynamask_mlflow.orchestration.link import leave_link
@@ -183,7 +184,7 @@ def _tell(context: Any, audit: Mapping[str, Any], notifiers: Sequence[BaseNotifi
             notifier(context)
         except Exception as error:  # the others must be told in any case
             log.exception("%s failed.", name)
-            errors.append(f"{name}: {error}")
+            errors.append(f"{name}: {without_secrets(error)}")
             continue
         yield name
     if errors:

@@ -12,8 +12,8 @@ from dynamask_mlflow.masks.area import DEFAULT_AREAS
 from dynamask_mlflow.masks.black_box import BlackBox
 from dynamask_mlflow.masks.config import ExplainConfig
 from dynamask_mlflow.masks.fitted import Fitted, Method, Tick
-from dynamask_mlflow.masks.game import Game
 from dynamask_mlflow.masks.operators import Batch, parse_operators
+from dynamask_mlflow.masks.perturbation_objective import PerturbationObjective
 from dynamask_mlflow.saliency.question import Question, ask
 
 
@@ -83,10 +83,10 @@ def _conclude(black_box: BlackBox, batch: Batch, config: ExplainConfig, r: Tenso
         mask = mask * exists
     areas = config.areas or DEFAULT_AREAS
     operators = parse_operators(config.operators or ("time_mean",))[:1]
-    game = Game.open(black_box, batch, operators, config.loss, config.deletion)
+    objective = PerturbationObjective.prepare(black_box, batch, operators, config.loss, config.deletion)
     with torch.no_grad():
-        curve = [game.error(top_share(r, area, exists)) for area in areas]
-    scale = game.empty[0].clamp(min=1e-12)
+        curve = [objective.error(top_share(r, area, exists)) for area in areas]
+    scale = objective.empty[0].clamp(min=1e-12)
     if isinstance(config.area, str):
         count = exists.flatten(1).sum(1) if exists is not None else x[0].numel()
         area = (mask >= 0.5).flatten(1).sum(1).to(x.dtype) / count
@@ -103,9 +103,9 @@ def _conclude(black_box: BlackBox, batch: Batch, config: ExplainConfig, r: Tenso
         diagnostics={
             "converged": torch.ones_like(flat),
             "dead_gradient": flat,
-            "constant_prediction": game.empty[0] <= 1e-12,
+            "constant_prediction": objective.empty[0] <= 1e-12,
             "plateau": torch.zeros_like(flat),
-            "empty_error": game.empty[0],
+            "empty_error": objective.empty[0],
         },
     )
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hmac
 import json
 import logging
-import os
 import platform
 import re
 from collections.abc import Mapping
@@ -16,26 +14,21 @@ from typing import Any
 
 import numpy as np
 
+from dynamask_mlflow._files import write_whole
 from dynamask_mlflow.report import heat_map_png, render_report
 from dynamask_mlflow.tracking.config import EvaluationConfig
 from dynamask_mlflow.tracking.evaluation import Evaluation
+from dynamask_mlflow.tracking.manifest import checksum
+from dynamask_mlflow.tracking.privacy import hashed
 from dynamask_mlflow.tracking.profile import plain, profile_of, profile_record
 from dynamask_mlflow.tracking.report_data import instance_metrics, report_data
 from dynamask_mlflow.tracking.sequences import Sequences
-from dynamask_mlflow.tracking.spool import checksum, write_whole
 
 _logger = logging.getLogger(__name__)
 
 TABLE = "dynamask_instances.json"
 REPORT, MASKS = "dynamask/report.html", "dynamask/masks.npz"
 PROFILE, CONFIG = "dynamask/profile.json", "dynamask/config.json"
-SALT = "DYNAMASK_ID_SALT"
-
-
-def hashed(name: str) -> str:
-    """A name that cannot be read back without the key in the environment."""
-    key = os.environ.get(SALT, "").encode()
-    return hmac.new(key, name.encode(), "sha256").hexdigest()[:16]
 
 
 def write_artifacts(
@@ -123,6 +116,7 @@ def _record(evaluation: Evaluation, config: EvaluationConfig) -> dict[str, Any]:
         "task": evaluation.task,
         "ids": list(sample.ids),
         "failures": dict(evaluation.failures),
+        "random_outputs": evaluation.random_outputs,
         "channel_names": list(sample.channel_names),
         "times": list(sample.times),
         "seconds": {name: plain(value) for name, value in evaluation.seconds.items()},

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Any, Self
 
+from dynamask_mlflow._paths import local_path
+from dynamask_mlflow._validation import ConfigError, check_mapping, check_types, shown
 from dynamask_mlflow.masks.config import ExplainConfig
 
 SAMPLINGS = ("random", "class", "risk", "first")
 CURVE_AREAS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
+_DEVICE = re.compile(r"auto|(?:cpu|cuda|mps|xpu|hpu|xla|privateuseone)(?::\d{1,3})?")
+_COUNTS = {
+    "instances": 1,
+    "control_instances": 1,
+    "sanity_instances": 0,
+    "images": 0,
+    "report_instances": 0,
+    "seed": 0,
+    "steps": 1,
+    "memory_budget": 1,
+}
+_LARGEST = 2**63 - 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,10 +46,9 @@ class EvaluationConfig(ExplainConfig):
         images: heat maps to store as PNG, of the first so many instances.
         report_instances: the report lists the first so many instances; its curves and profiles are of all.
         log_inputs: put the series into the report. Off: artifacts hold masks and ids, never raw values.
-        hash_ids: replace ids by keyed hashes; the key is the environment variable DYNAMASK_ID_SALT.
+        hash_ids: replace ids by keyed hashes; the key is the environment variable DYNAMASK_ID_SALT, which must be set.
         title: of the report.
         time_unit: what one step is called in the report: "hour", "day", ...
-        class_names: names of the classes for the report.
         spool: folder for results on their way to the server; None is the system's folder for temporary files.
     """
 
@@ -52,33 +66,67 @@ class EvaluationConfig(ExplainConfig):
     hash_ids: bool = False
     title: str | None = None
     time_unit: str = "step"
-    class_names: tuple[str, ...] | None = None
     spool: str | None = None
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        if type(self.device).__name__ == "device":
+            object.__setattr__(self, "device", str(self.device))
         for name in ("ids", "methods", "class_names"):
             values = getattr(self, name)
             if isinstance(values, str):
-                raise ValueError(f"Expected {name} to be a list, but got {values!r}.")
-            if values is not None:
-                object.__setattr__(self, name, tuple(str(value) for value in values))
-                if not values:
-                    raise ValueError(f"Expected at least one of {name}, or None, but got none.")
+                raise ConfigError(f"Expected {name} to be a list, but got {values!r}.")
+            if isinstance(values, list | tuple) and name != "methods":
+                object.__setattr__(self, name, tuple(str(v) if isinstance(v, int) else v for v in values))
+        check_types(self, leave=("operators",))
+        given = self.operators if isinstance(self.operators, list | tuple) else (self.operators,)
+        for operator in () if self.operators is None else given:
+            if not isinstance(operator, str) and not callable(getattr(operator, "prepare", None)):
+                raise ConfigError(f"Expected operators as specs such as 'blur:1', but got {shown(operator)}.")
+        try:
+            super().__post_init__()
+        except ConfigError:
+            raise
+        except (TypeError, ValueError) as error:
+            raise ConfigError(str(error)) from error
+        self._check_lists()
+        for name, least in _COUNTS.items():
+            value = getattr(self, name)
+            if value is not None and not least <= value <= _LARGEST:
+                every = ", or None for all" if name == "instances" else ""
+                raise ConfigError(f"Expected {name} >= {least}{every}, but got {value}.")
+        if self.sampling not in SAMPLINGS:
+            raise ConfigError(f"Expected sampling to be one of {SAMPLINGS}, but got {self.sampling!r}.")
+        if not _DEVICE.fullmatch(self.device):
+            raise ConfigError(f"Expected device to be 'auto' or a torch device as 'cuda:0', but got {self.device!r}.")
+        if self.spool is not None:
+            try:
+                local_path(self.spool, "spool")
+            except ValueError as error:
+                raise ConfigError(str(error)) from error
+
+    def _check_lists(self) -> None:
+        for name in ("ids", "methods", "class_names", "curve_areas"):
+            values = getattr(self, name)
+            if values is not None and not values:
+                raise ConfigError(f"Expected at least one of {name}, or None, but got none.")
         for name in ("ids", "methods"):
             values = getattr(self, name)
             if values is not None and len(set(values)) < len(values):
-                raise ValueError(f"Expected {name} without repetition, but got {values}.")
-        object.__setattr__(self, "curve_areas", tuple(sorted(float(area) for area in self.curve_areas)))
+                raise ConfigError(f"Expected {name} without repetition, but got {shown(values)}.")
+        object.__setattr__(self, "curve_areas", tuple(sorted(self.curve_areas)))
         if not all(0 < area <= 1 for area in self.curve_areas):
-            raise ValueError(f"Expected curve_areas in (0, 1], but got {self.curve_areas}.")
-        if self.instances is not None and self.instances < 1:
-            raise ValueError(f"Expected instances >= 1, or None for all, but got {self.instances}.")
-        if self.sampling not in SAMPLINGS:
-            raise ValueError(f"Expected sampling to be one of {SAMPLINGS}, but got {self.sampling!r}.")
-        for name, least in (("images", 0), ("sanity_instances", 0), ("report_instances", 0), ("control_instances", 1)):
-            if getattr(self, name) < least:
-                raise ValueError(f"Expected {name} >= {least}, but got {getattr(self, name)}.")
+            raise ConfigError(f"Expected curve_areas in (0, 1], but got {shown(self.curve_areas)}.")
+
+    @classmethod
+    def from_mapping(cls, options: Mapping[str, Any]) -> Self:
+        """Build a configuration from any mapping; whatever is wrong with it is a `ConfigError`."""
+        check_mapping(options)
+        try:
+            return super().from_mapping(options)
+        except ConfigError:
+            raise
+        except ValueError as error:
+            raise ConfigError(str(error)) from error
 
     @property
     def all_methods(self) -> tuple[str, ...]:

@@ -216,7 +216,9 @@ def _source(source: str | DatasetSource | None) -> DatasetSource:
     if source is not None:
         from mlflow.data.dataset_source_registry import resolve_dataset_source
 
-        return resolve_dataset_source(source)
+        from dynamask_mlflow._secrets import without_secrets
+
+        return resolve_dataset_source(without_secrets(source))  # it is stored with every run
     from mlflow.data.code_dataset_source import CodeDatasetSource
     from mlflow.tracking.context import registry
 

@@ -13,8 +13,11 @@ from numpy.typing import NDArray
 
 from dynamask_mlflow.masks.result import Masks
 from dynamask_mlflow.tracking.config import EvaluationConfig
+from dynamask_mlflow.tracking.device import require_device
 from dynamask_mlflow.tracking.erasure import Floats, answers_every_step
 from dynamask_mlflow.tracking.isolation import isolate
+from dynamask_mlflow.tracking.privacy import hashed, reason_of, warn_of_short_salt
+from dynamask_mlflow.tracking.raw_model import random_outputs
 from dynamask_mlflow.tracking.sampling import choose_rows
 from dynamask_mlflow.tracking.scoring import Scores, score
 from dynamask_mlflow.tracking.sequences import Sequences
@@ -50,6 +53,7 @@ class Evaluation:
         failures: id -> what went wrong, for the other sampled instances.
         seconds: of the whole, and in parts: name -> seconds.
         sanity: likeness of the masks to those of the same network with randomised weights.
+        random_outputs: whether the network answers the same question differently each time.
     """
 
     task: str
@@ -59,6 +63,7 @@ class Evaluation:
     failures: Mapping[str, str]
     seconds: Mapping[str, float]
     sanity: float | None = None
+    random_outputs: bool = False
 
     @property
     def main(self) -> MethodRun:
@@ -77,6 +82,9 @@ def evaluate_masks(
     from dynamask_mlflow.masks.operators import parse_operators
     from dynamask_mlflow.masks.registry import find_method
 
+    require_device(config.device)
+    if config.hash_ids:
+        warn_of_short_salt()
     for method in config.all_methods:  # a wrong name should not be found out after an hour of fits
         find_method(method)
     if config.operators is not None:
@@ -103,6 +111,9 @@ def evaluate_masks(
     failures = dict(predicted.failures)
     kept = predicted.rows
     outputs = np.concatenate([part for _, part in predicted.parts])
+    noisy = random_outputs(network, sampled.x[kept[:2]], config.device)
+    if noisy:
+        _logger.warning("dynamask: the network's outputs are random: the same input gives another answer each time.")
     clock["predict"] = time.perf_counter() - begin
 
     fits: dict[str, Masks] = {}
@@ -137,9 +148,9 @@ def evaluate_masks(
     clock["sanity"] = time.perf_counter() - start
     clock["total"] = time.perf_counter() - begin
     if failures:
-        _warn_of_failures(failures, sampled)
-    named = {sampled.ids[row]: f"{type(error).__name__}: {error}" for row, error in sorted(failures.items())}
-    return Evaluation(task, sample, outputs, runs, named, clock, sanity)
+        _warn_of_failures(failures, sampled, config.hash_ids)
+    named = {sampled.ids[row]: reason_of(error) for row, error in sorted(failures.items())}
+    return Evaluation(task, sample, outputs, runs, named, clock, sanity, noisy)
 
 
 def _fit(
@@ -203,12 +214,12 @@ def _reading(network: torch.nn.Module, sample: Sequences, task: str, config: Eva
         return open_black_box(network, torch.as_tensor(sample.x[:4], device=device), task).output
 
 
-def _warn_of_failures(failures: Mapping[int, Exception], sampled: Sequences) -> None:
+def _warn_of_failures(failures: Mapping[int, Exception], sampled: Sequences, hash_ids: bool) -> None:
     row, error = next(iter(sorted(failures.items())))
     _logger.warning(
         "dynamask: %d of %d sampled instances could not be explained and are left out; the first is %r: %s",
         len(failures),
         len(sampled),
-        sampled.ids[row],
-        error,
+        hashed(sampled.ids[row]) if hash_ids else sampled.ids[row],
+        reason_of(error),
     )

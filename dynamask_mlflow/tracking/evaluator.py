@@ -10,6 +10,7 @@ from typing import Any
 
 from mlflow.models.evaluation.base import EvaluationResult, ModelEvaluator
 
+from dynamask_mlflow._secrets import without_secrets
 from dynamask_mlflow.tracking.config import EvaluationConfig, own_keys
 
 _logger = logging.getLogger(__name__)
@@ -88,7 +89,7 @@ class DynamaskEvaluator(ModelEvaluator):
             _logger.warning("dynamask: nothing was explained: %s. Masks need a network with gradients.", reason)
             return None
         except ValueError as error:
-            raise MlflowException.invalid_parameter_value(f"dynamask: {error}") from error
+            raise MlflowException.invalid_parameter_value(f"dynamask: {without_secrets(error)}") from error
 
     @staticmethod
     def _skip_other_data(model_type: str | None, config: dict[str, Any]) -> None:

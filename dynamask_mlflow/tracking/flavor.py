@@ -152,11 +152,12 @@ def load_model(
 
     local = download_artifacts(artifact_uri=str(model_uri), dst_path=dst_path)
     if untrusted:
-        from dynamask_mlflow.tracking.untrusted import no_pickle, refuse_code
+        from dynamask_mlflow.tracking.untrusted import UntrustedModelError, load_folder
 
-        refuse_code(local)
-        with no_pickle():
-            return _load(local, device)
+        model = load_folder(local, device)
+        if not isinstance(model, SequenceModel):
+            raise UntrustedModelError("Expected a model of the dynamask flavor, but it has none.")
+        return model
     return _load(local, device)
 
 

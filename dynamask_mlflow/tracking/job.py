@@ -11,12 +11,16 @@ from typing import Any
 
 from mlflow.models.evaluation.base import EvaluationResult
 
+from dynamask_mlflow._validation import check_mapping
+from dynamask_mlflow.masks.process_state import untouched_process
 from dynamask_mlflow.tracking.artifacts import TABLE, write_artifacts
 from dynamask_mlflow.tracking.config import EvaluationConfig
+from dynamask_mlflow.tracking.device import require_device
 from dynamask_mlflow.tracking.evaluation import evaluate_masks
 from dynamask_mlflow.tracking.evaluation_dataset import SequenceEvaluationDataset
 from dynamask_mlflow.tracking.metric_log import Point, curve_points, scalar_metrics
 from dynamask_mlflow.tracking.model_settings import ModelSettings
+from dynamask_mlflow.tracking.privacy import require_salt
 from dynamask_mlflow.tracking.raw_model import (
     as_given,
     differentiable_network,
@@ -47,13 +51,20 @@ def run_evaluation(
 
     model = as_given(model)
     settings = settings_of(model)
+    check_mapping(options)
     config = EvaluationConfig.from_mapping({**(settings.explain if settings else {}), **options})
+    if config.hash_ids:
+        require_salt()
     network = differentiable_network(model)
     task = task_of(model_type, settings)
     sequences = _named(dataset.sequences, settings)
-    require_gradients(network, sequences.x)
-    evaluation = evaluate_masks(network, sequences, task=task, config=config)
+    with untouched_process(network):
+        require_device(config.device)
+        require_gradients(network, sequences.x, config.device)
 
+    # All that must be asked of the server is asked now: after the fits it may be gone.
+    tracking_uri = mlflow.get_tracking_uri()
+    root = MlflowClient(tracking_uri).get_run(run_id).info.artifact_uri
     identity = model_id_of(model, model_id)
     label = _label(model, identity)
     about = {
@@ -62,14 +73,14 @@ def run_evaluation(
         "model": _model_record(model, identity),
         "dataset": {"name": dataset.name, "digest": dataset.digest, "instances": len(sequences)},
     }
-    several = config.methods is not None
-    scalars = scalar_metrics(evaluation, several)
-    points = [Point(name, value) for name, value in scalars.items()]
-    points += curve_points(evaluation, config.curve_areas, several)
-
-    tracking_uri = mlflow.get_tracking_uri()
-    spool = new_spool(config.spool, run_id)
+    spool = new_spool(config.spool, run_id, bytes_needed(config, sequences.x.shape))
     try:
+        with untouched_process(network):
+            evaluation = evaluate_masks(network, sequences, task=task, config=config)
+        several = config.methods is not None
+        scalars = scalar_metrics(evaluation, several)
+        points = [Point(name, value) for name, value in scalars.items()]
+        points += curve_points(evaluation, config.curve_areas, several)
         files = write_artifacts(spool / ARTIFACTS, evaluation, config, about=about, model=label)
         seal(
             spool,
@@ -81,6 +92,7 @@ def run_evaluation(
             points=points,
             tables=[TABLE],
             files=files,
+            status="FINISHED",
         )
     except BaseException:
         discard(spool)
@@ -89,10 +101,17 @@ def run_evaluation(
 
     contents = listed_artifacts(spool / ARTIFACTS, files, "")
     upload_or_keep(spool, tracking_uri)
-    root = MlflowClient(tracking_uri).get_run(run_id).info.artifact_uri
     for artifact in contents.values():
         artifact._uri = f"{root}{artifact._uri}"
     return EvaluationResult(scalars, contents, run_id)  # type: ignore[no-untyped-call]
+
+
+def bytes_needed(config: EvaluationConfig, shape: tuple[int, ...]) -> int:
+    """Bytes that the files of an evaluation take at most: four arrays a method, the page, the pictures."""
+    total, cells = shape[0], 4 * shape[1] * shape[2]
+    count = min(total, len(config.ids) if config.ids else config.instances or total)
+    page = min(count, config.report_instances) * cells * (3 if config.log_inputs else 1)
+    return count * cells * 4 * len(config.all_methods) + page + config.images * 200_000
 
 
 def _named(sequences: Sequences, settings: ModelSettings | None) -> Sequences:

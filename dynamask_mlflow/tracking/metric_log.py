@@ -31,6 +31,8 @@ def scalar_metrics(evaluation: Evaluation, several: bool = False) -> dict[str, f
         f"{PREFIX}/failures": float(len(evaluation.failures)),
         f"{PREFIX}/seconds": evaluation.seconds["total"],
     }
+    if evaluation.random_outputs:
+        found[f"{PREFIX}/diagnostics/random_outputs"] = 1.0
     if evaluation.sanity is not None and np.isfinite(evaluation.sanity):
         found[f"{PREFIX}/sanity_similarity"] = evaluation.sanity
     return found

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from dynamask_mlflow._validation import check_types
 from dynamask_mlflow.masks.config import TASKS, ExplainConfig, reject_unknown_keys
 
 FILE_NAME = "dynamask.json"
@@ -72,8 +73,15 @@ class ModelSettings:
             stored = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise ValueError(f"Expected settings of a dynamask model at {path}, but {error}.") from error
+        if not isinstance(stored, dict):
+            raise ValueError(f"Expected settings of a dynamask model at {path}, but got {type(stored).__name__}.")
         reject_unknown_keys(cls, stored)
-        return cls(**stored)
+        try:
+            settings = cls(**stored)
+            check_types(settings)
+        except (TypeError, AttributeError, KeyError) as error:
+            raise ValueError(f"Expected settings of a dynamask model at {path}, but they are malformed.") from error
+        return settings
 
     def config(self, **options: Any) -> ExplainConfig:
         """The model's default explanation settings, overridden by `options`."""

@@ -74,18 +74,36 @@ def differentiable_network(model: Any) -> torch.nn.Module:
     )
 
 
-def require_gradients(network: torch.nn.Module, x: NDArray[np.float32]) -> None:
-    """Raise `NoGradientsError` if the network cuts its input off; other faults are for the fit to name."""
+def require_gradients(network: torch.nn.Module, x: NDArray[np.float32], device: str = "auto") -> None:
+    """Raise `NoGradientsError` if the network cuts its input off; other faults are for the fit to name.
+
+    The network is tried in evaluation mode, so that nothing in it changes.
+    """
     import torch
 
-    probe = torch.as_tensor(x[:2]).clone().requires_grad_()
+    from dynamask_mlflow.masks.black_box import frozen, resolve_device
+
+    where = resolve_device(device)
+    probe = torch.tensor(x[:2], device=where, requires_grad=True)
     try:
-        with torch.enable_grad():
+        with frozen(network, where):
             y = network(probe)
     except Exception:
         return
     if isinstance(y, torch.Tensor) and not y.requires_grad:
         raise NoGradientsError("the network's output carries no gradient (labels, argmax, .detach() or no_grad inside)")
+
+
+def random_outputs(network: torch.nn.Module, x: NDArray[np.float32], device: str = "auto") -> bool:
+    """Whether two forward passes on the same input differ by more than rounding."""
+    import torch
+
+    from dynamask_mlflow.masks.black_box import frozen, resolve_device
+
+    where = resolve_device(device)
+    with frozen(network, where), torch.no_grad():
+        first, second = (network(torch.tensor(x, device=where)).detach().clone() for _ in range(2))
+    return first.shape != second.shape or not torch.allclose(first, second, rtol=1e-4, atol=1e-5, equal_nan=True)
 
 
 def settings_of(model: Any) -> ModelSettings | None:

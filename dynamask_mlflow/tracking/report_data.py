@@ -135,6 +135,8 @@ def _notes(evaluation: Evaluation, shown: int) -> list[str]:
 
 def _warnings(evaluation: Evaluation) -> list[str]:
     said = []
+    if evaluation.random_outputs:
+        said.append("The network's outputs are random: the same input gives another answer each time.")
     total = len(evaluation.sample) + len(evaluation.failures)
     if evaluation.failures:
         said.append(f"{len(evaluation.failures)} of {total} sampled instances could not be explained.")

@@ -20,7 +20,7 @@ def choose_rows(sequences: Sequences, config: EvaluationConfig, outputs: Callabl
     Outputs are probabilities or values of all instances, NaN where the model failed.
     """
     if config.ids is not None:
-        return _by_id(sequences.ids, config.ids)
+        return _by_id(sequences.ids, config.ids, config.hash_ids)
     n = len(sequences)
     count = n if config.instances is None else min(config.instances, n)
     rng = np.random.default_rng(config.seed)
@@ -50,13 +50,14 @@ def risk(y: Outputs, task: str) -> NDArray[np.float64]:
     return np.asarray(values.mean(axis=-1), dtype=np.float64)
 
 
-def _by_id(known: tuple[str, ...], wanted: tuple[str, ...]) -> Rows:
+def _by_id(known: tuple[str, ...], wanted: tuple[str, ...], secret: bool = False) -> Rows:
     position = {name: row for row, name in enumerate(known)}
     missing = [name for name in wanted if name not in position]
     if missing:
         shown = ", ".join(repr(name) for name in missing[:5]) + (", ..." if len(missing) > 5 else "")
+        named = "" if secret else f": {shown}"
         raise ValueError(
-            f"Expected ids of the dataset, but {len(missing)} of {len(wanted)} are not among its {len(known)}: {shown}."
+            f"Expected ids of the dataset, but {len(missing)} of {len(wanted)} are not among its {len(known)}{named}."
         )
     return np.array([position[name] for name in wanted], dtype=np.intp)
 

@@ -87,7 +87,7 @@ def _score_chunk(
         "information": metrics.information(masks.masks, where),
         "information_normalized": metrics.information_ratio(masks.masks, where),
     }
-    eraser = Eraser(sample, outputs, predict, task, masks.scores, where, masks.removal)
+    eraser = Eraser(sample, outputs, predict, task, masks.scores, where, masks.deletion_ranking)
     shifts, without = eraser.removed(masks.area)
     losses, curves = eraser.along(curve_areas)
     each |= shifts | losses

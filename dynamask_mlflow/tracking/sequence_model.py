@@ -52,7 +52,7 @@ class SequenceModel:
                 f"but got {kind!r}."
             )
         reading = self.settings.config().output
-        result = predict(self.network, np.asarray(x), task=self.settings.task, output=reading, device=self.device)
+        result = predict(self.network, np.array(x), task=self.settings.task, output=reading, device=self.device)
         if kind == "label":
             return predicted_class(result.astype(np.float64))
         if kind == "value" and result.ndim == 2 and result.shape[1] == 1:
@@ -64,7 +64,7 @@ class SequenceModel:
         from dynamask_mlflow.masks.explain import explain
 
         config = self.settings.config(**{"device": self.device, **options})
-        return explain(self.network, np.asarray(x), task=self.settings.task, config=config)
+        return explain(self.network, np.array(x), task=self.settings.task, config=config)
 
 
 def as_array(data: Any) -> NDArray[np.float32]:

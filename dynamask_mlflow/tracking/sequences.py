@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dynamask_mlflow._files import whole_file
+from dynamask_mlflow._npz import load_arrays
+from dynamask_mlflow._paths import local_path
 
 SCHEMA_VERSION = 1
 
@@ -84,7 +85,7 @@ class Sequences:
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write an npz without pickle; the file appears whole or not at all."""
-        target = Path(path)
+        target = local_path(path, "the file of sequences")
         names = {"ids": self.ids, "channel_names": self.channel_names, "times": self.times}
         meta = json.dumps({"sequences": SCHEMA_VERSION, **names}).encode()
         arrays: dict[str, NDArray[Any]] = {"x": self.x, "meta": np.frombuffer(meta, dtype=np.uint8)}
@@ -101,20 +102,19 @@ class Sequences:
     def load(cls, path: str | os.PathLike[str]) -> Sequences:
         """Read what `save` wrote."""
         try:
-            with np.load(path, allow_pickle=False) as file:
-                stored = {name: file[name] for name in file.files}
+            stored = load_arrays(path)
             meta = json.loads(stored["meta"].tobytes())
-            version = meta["sequences"]
-        except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
+            version, names = meta["sequences"], {name: meta[name] for name in ("ids", "channel_names", "times")}
+        except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"Expected a file of sequences at {path}, but cannot read it: {error}.") from error
         if version != SCHEMA_VERSION:
             raise ValueError(f"Expected sequences of schema version {SCHEMA_VERSION}, but {path} has {version}.")
+        if "x" not in stored or not all(isinstance(given, list) for given in names.values()):
+            raise ValueError(f"Expected a file of sequences at {path}, but x, ids, channel_names or times are missing.")
         return as_sequences(
             stored["x"],
             targets=stored.get("targets"),
-            ids=meta["ids"],
-            channel_names=meta["channel_names"],
-            times=meta["times"],
+            **names,
             lengths=stored.get("lengths"),
             observed=stored.get("observed"),
         )

@@ -1,121 +1,121 @@
 """Results on disk before they go over the network: a folder that can be uploaded now, or later by command.
 
-A spool is complete once its `manifest.json` exists, which is written last. Metrics keep their timestamps, so
-uploading twice logs nothing twice.
+A spool is opened before the fits, so that a full or read-only disk is found out early. It is complete once its
+`manifest.json` exists, which is written last. Metrics keep their timestamps, so uploading twice logs nothing twice.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
+import logging
+import os
 import shutil
+import socket
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
-from dynamask_mlflow._files import whole_file
-from dynamask_mlflow.tracking.metric_log import Point
+from dynamask_mlflow._files import write_whole
+from dynamask_mlflow._paths import local_path
+from dynamask_mlflow.tracking.errors import SpoolError
+from dynamask_mlflow.tracking.manifest import (
+    ARTIFACTS,
+    MANIFEST,
+    SCHEMA_VERSION,
+    Manifest,
+    checksum,
+    read_manifest,
+    seal,
+)
 
-MANIFEST = "manifest.json"
-ARTIFACTS = "artifacts"
-SCHEMA_VERSION = 1
+_logger = logging.getLogger(__name__)
+_PREFIX, _OWNER = "dynamask-", "owner.json"
+_LEAST = 32 << 20  # bytes free, whatever is to be stored
+_MOST_FOLDERS = 50
 
 
-@dataclass(frozen=True, kw_only=True)
-class Manifest:
-    """Where the results in a spool belong.
+@dataclass(frozen=True)
+class SpoolFolder:
+    """A spool that is there.
 
     Attributes:
-        run_id, tracking_uri: the run. The URI is kept without user and password.
-        model_id: the logged model to which metrics are linked. link_model: whether the run must name it, too.
-        dataset_name, dataset_digest: the dataset to which metrics are linked.
-        timestamp: of the metrics, in milliseconds.
-        points: the metrics.
-        tables: artifacts that MLflow shall show as tables.
-        files: artifact path -> SHA-256, in the order of upload; the last one vouches for the others.
+        path: the folder. complete: whether it can be uploaded. in_use: whether the process that made it still runs.
+        created: seconds since 1970.
     """
 
-    run_id: str
-    tracking_uri: str
-    model_id: str | None
-    link_model: bool
-    dataset_name: str
-    dataset_digest: str
-    timestamp: int
-    points: tuple[Point, ...]
-    tables: tuple[str, ...]
-    files: Mapping[str, str]
-    schema_version: int = SCHEMA_VERSION
+    path: Path
+    complete: bool
+    in_use: bool
+    created: float
 
 
-def new_spool(base: str | None, run_id: str) -> Path:
-    """An empty folder that only its owner can read."""
-    if base is not None:
-        Path(base).mkdir(parents=True, exist_ok=True)
-    spool = Path(tempfile.mkdtemp(prefix=f"dynamask-{run_id[:12]}-", dir=base))
-    (spool / ARTIFACTS).mkdir()
+def new_spool(base: str | None, run_id: str, needed: int = 0) -> Path:
+    """An empty folder that only its owner can read, with room for `needed` bytes.
+
+    Spools that a killed process left unfinished are removed; finished ones that were never uploaded are mentioned.
+    """
+    folder = Path(tempfile.gettempdir()) if base is None else local_path(base, "spool")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        spool = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{run_id[:12]}-", dir=folder))
+    except OSError as error:
+        raise SpoolError(
+            f"Expected a folder for results that can be written, but {folder} cannot: {error.strerror or error}. "
+            "Name another one with the setting `spool`."
+        ) from error
+    try:
+        free = shutil.disk_usage(spool).free
+        if free < needed + _LEAST:
+            raise SpoolError(
+                f"Expected {(needed + _LEAST) / 1e6:,.0f} MB free for the results in {folder}, but there are "
+                f"{free / 1e6:,.0f} MB. Name another folder with the setting `spool`."
+            )
+        (spool / ARTIFACTS).mkdir()
+        write_whole(spool / _OWNER, json.dumps({"pid": os.getpid(), "host": socket.gethostname()}))
+        if base is not None:
+            _remember(folder)
+        _tidy(folder)
+    except BaseException as error:
+        discard(spool)
+        if isinstance(error, OSError):
+            raise SpoolError(f"Expected a folder for results that can be written, but {folder}: {error}.") from error
+        raise
     return spool
 
 
-def checksum(path: Path) -> str:
-    sha = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            sha.update(block)
-    return sha.hexdigest()
+def find_spools(folders: Iterable[Path] | None = None) -> list[SpoolFolder]:
+    """Spools of this user, oldest first: in the given folders, or in every folder that was ever used for them."""
+    found = {}
+    for folder in spool_folders() if folders is None else folders:
+        try:
+            entries = [entry for entry in folder.iterdir() if entry.name.startswith(_PREFIX)]
+        except OSError:
+            continue
+        for path in entries:
+            try:
+                about = path.lstat()
+            except OSError:
+                continue
+            if path.is_symlink() or not path.is_dir() or not owned(path) or not (path / ARTIFACTS).is_dir():
+                continue
+            complete = (path / MANIFEST).is_file()
+            found[path.resolve()] = SpoolFolder(path, complete, _in_use(path), about.st_mtime)
+    return sorted(found.values(), key=lambda spool: spool.created)
 
 
-def seal(
-    spool: Path,
-    *,
-    run_id: str,
-    tracking_uri: str,
-    model_id: str | None,
-    link_model: bool,
-    dataset: tuple[str, str],
-    points: Sequence[Point],
-    tables: Sequence[str],
-    files: Sequence[str],
-    timestamp: int | None = None,
-) -> Manifest:
-    """Write the manifest of a spool whose artifacts are all there; the metrics' timestamp is now, or as given."""
-    manifest = Manifest(
-        run_id=run_id,
-        tracking_uri=without_credentials(tracking_uri),
-        model_id=model_id,
-        link_model=link_model,
-        dataset_name=dataset[0],
-        dataset_digest=dataset[1],
-        timestamp=int(time.time() * 1000) if timestamp is None else timestamp,
-        points=tuple(points),
-        tables=tuple(tables),
-        files={name: checksum(spool / ARTIFACTS / name) for name in files},
-    )
-    write_whole(spool / MANIFEST, json.dumps(asdict(manifest), indent=1))
-    return manifest
+def spool_folders() -> list[Path]:
+    """The system's folder for temporary files, and those that the setting `spool` has named."""
+    return list(dict.fromkeys([Path(tempfile.gettempdir()), *_remembered()]))
 
 
-def read_manifest(spool: Path) -> Manifest:
-    """Read a spool's manifest and check that every file is there as it was written."""
-    try:
-        stored: dict[str, Any] = json.loads((spool / MANIFEST).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ValueError(f"Expected a complete spool in {spool}, but its manifest cannot be read: {error}.") from error
-    if stored.get("schema_version") != SCHEMA_VERSION:
-        raise ValueError(
-            f"Expected a spool of schema version {SCHEMA_VERSION}, but got {stored.get('schema_version')}."
-        )
-    stored["points"] = tuple(Point(**point) for point in stored["points"])
-    manifest = Manifest(**{**stored, "tables": tuple(stored["tables"])})
-    for name, expected in manifest.files.items():
-        path = spool / ARTIFACTS / name
-        if not path.is_file() or checksum(path) != expected:
-            raise ValueError(f"Expected {path} as it was written, but it is missing or changed.")
-    return manifest
+def owned(spool: Path) -> bool:
+    """Whether the folder is this user's and nobody else can write there."""
+    if not hasattr(os, "getuid"):
+        return True
+    about = spool.lstat()
+    return about.st_uid == os.getuid() and about.st_mode & 0o022 == 0
 
 
 def discard(spool: Path) -> None:
@@ -123,14 +123,79 @@ def discard(spool: Path) -> None:
     shutil.rmtree(spool, ignore_errors=True)
 
 
-def write_whole(path: Path, text: str | bytes) -> None:
-    """Write a file that appears whole or not at all."""
-    with whole_file(path) as file:
-        file.write(text.encode() if isinstance(text, str) else text)
+def _tidy(folder: Path) -> None:
+    waiting = 0
+    for spool in find_spools([folder]):
+        if spool.in_use:
+            continue
+        if spool.complete:
+            waiting += 1
+        elif time.time() - spool.created > 60:
+            discard(spool.path)
+    if waiting:
+        _logger.warning(
+            "dynamask: %d earlier results in %s were never uploaded; `dynamask-mlflow upload --list` shows them.",
+            waiting,
+            folder,
+        )
 
 
-def without_credentials(uri: str) -> str:
-    parts = urlsplit(uri)
-    if not parts.hostname or "@" not in parts.netloc:
-        return uri
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+def _in_use(spool: Path) -> bool:
+    """Whether the process that made the spool still runs; on another machine nobody knows, so it may."""
+    try:
+        owner = json.loads((spool / _OWNER).read_text(encoding="utf-8"))
+        pid, host = int(owner["pid"]), str(owner["host"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    if host != socket.gethostname():
+        return not (spool / MANIFEST).is_file()
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return pid != os.getpid() or not (spool / MANIFEST).is_file()
+
+
+def _index() -> Path:
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache) / "dynamask_mlflow" / "spool_folders.json"
+
+
+def _remembered() -> list[Path]:
+    try:
+        stored = json.loads(_index().read_text(encoding="utf-8"))
+    except (OSError, ValueError, RuntimeError):
+        return []
+    return [Path(name) for name in stored if isinstance(name, str)] if isinstance(stored, list) else []
+
+
+def _remember(folder: Path) -> None:
+    """Note a folder for `upload --list`; a home that cannot be written costs no evaluation."""
+    known, place = _remembered(), folder.resolve()
+    if place in known:
+        return
+    kept = [*(path for path in known if path.is_dir()), place][-_MOST_FOLDERS:]
+    try:
+        write_whole(_index(), json.dumps([str(path) for path in kept]))
+    except (OSError, RuntimeError) as error:
+        _logger.debug("The folder %s could not be noted: %s", place, error)
+
+
+__all__ = [
+    "ARTIFACTS",
+    "MANIFEST",
+    "SCHEMA_VERSION",
+    "Manifest",
+    "SpoolFolder",
+    "checksum",
+    "discard",
+    "find_spools",
+    "new_spool",
+    "owned",
+    "read_manifest",
+    "seal",
+    "spool_folders",
+    "write_whole",
+]

@@ -1,80 +1,126 @@
-"""Loading models of unknown origin: nothing that could run code gets as far as a loader."""
+"""Loading models of unknown origin: nothing that a model brings is imported or executed.
+
+One loader for all ways to a model: `load_untrusted`, `dynamask_mlflow.load_model(..., untrusted=True)`, and audits.
+MLflow's own loaders are not called: they import what a model's requirements, loader or pickles name.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dynamask_mlflow.tracking.errors import UntrustedModelError
+from dynamask_mlflow.tracking.sequence_model import SequenceModel
+
 if TYPE_CHECKING:
-    from mlflow.pyfunc import PyFuncModel
+    import torch
 
 LOADERS = ("dynamask_mlflow", "mlflow.pytorch")
+TRUST_VARIABLE = "DYNAMASK_TRUST"
+ALL = "all"
 _FLAVORS = ("dynamask", "python_function", "pytorch")
-_ALLOW_PICKLE = "MLFLOW_ALLOW_PICKLE_DESERIALIZATION"
+_FILES = {
+    "MLmodel", "conda.yaml", "python_env.yaml", "requirements.txt", "dynamask.json", "input_example.json",
+    "serving_input_example.json", "registered_model_meta", "data/model.pt2",
+}  # fmt: skip
+_LARGEST_TEXT = 1 << 26
 
 
-class UntrustedModelError(ValueError):
-    """The model could run code of its own when it is loaded."""
-
-
-def load_untrusted(model_uri: str, dst_path: str | None = None) -> PyFuncModel:
-    """Download a model, refuse it if it could run code, load it without pickle: a model for `evaluate`.
+def load_untrusted(
+    model_uri: str, dst_path: str | None = None, device: str = "auto"
+) -> SequenceModel | torch.nn.Module:
+    """Download a model, refuse it if it could run code, load its network: a model for `evaluate`.
 
     Allowed are pt2 networks under MLflow's pytorch loader or ours, without a `code` folder.
+
+    Returns:
+        A `SequenceModel` if the model is of our flavor, else the network alone.
+
+    Raises:
+        UntrustedModelError: before anything is loaded.
     """
-    import mlflow.pyfunc
     from mlflow.artifacts import download_artifacts
 
-    local = download_artifacts(artifact_uri=str(model_uri), dst_path=dst_path)
-    refuse_code(local)
-    with no_pickle():
-        model: PyFuncModel = mlflow.pyfunc.load_model(local)
-        return model
+    return load_folder(download_artifacts(artifact_uri=str(model_uri), dst_path=dst_path), device)
 
 
-def refuse_code(folder: str | os.PathLike[str]) -> None:
-    """Raise `UntrustedModelError` unless the model folder holds data alone."""
-    import yaml
+def load_folder(folder: str | os.PathLike[str], device: str = "auto") -> SequenceModel | torch.nn.Module:
+    """The model in a local folder, as `load_untrusted` does it."""
+    from dynamask_mlflow.tracking.exported import load_exported
+    from dynamask_mlflow.tracking.model_settings import ModelSettings
 
-    root = Path(folder).resolve()
-    try:
-        described = yaml.safe_load((root / "MLmodel").read_text(encoding="utf-8"))
-        flavors = described["flavors"]
-    except (OSError, yaml.YAMLError, KeyError, TypeError) as error:
-        raise UntrustedModelError(f"Expected a readable MLmodel file in {root}, but got {error!r}.") from error
+    described = refuse_code(folder)
+    root = Path(folder)
+    settings = ModelSettings.load(root) if "dynamask" in described["flavors"] else None
+    network = load_exported(root / "data" / "model.pt2")
+    if settings is None:
+        return network
+    model_id = described.get("model_id")
+    return SequenceModel(network, settings, device, model_id if isinstance(model_id, str) else None)
+
+
+def is_trusted(name: str, trust: str | list[str] | tuple[str, ...] | None = None) -> bool:
+    """Whether a registered model may bring code.
+
+    Args:
+        name: of the registered model.
+        trust: names, or "all"; by default the environment variable DYNAMASK_TRUST (names with commas between them).
+    """
+    given = os.environ.get(TRUST_VARIABLE, "") if trust is None else trust
+    names = [part.strip() for part in given.split(",")] if isinstance(given, str) else list(given)
+    return ALL in names or name in names
+
+
+def refuse_code(folder: str | os.PathLike[str]) -> dict[str, Any]:
+    """Raise `UntrustedModelError` unless the model folder holds data alone; returns its description."""
+    root = Path(folder)
+    described = _description(root)
+    flavors = described["flavors"]
     for name, conf in flavors.items():
-        if name not in _FLAVORS:
+        if name not in _FLAVORS or not isinstance(conf, dict):
             raise UntrustedModelError(f"Expected only the flavors {_FLAVORS}, but the model has {name!r}.")
-        _check_flavor(root, name, conf)
+        _check_flavor(name, conf)
     loader = flavors.get("python_function", {}).get("loader_module")
     if loader not in LOADERS:
         raise UntrustedModelError(f"Expected one of the loaders {LOADERS}, but the model names {loader!r}.")
-    pickles = [str(file.relative_to(root)) for file in root.rglob("*") if file.suffix in (".pth", ".pkl", ".pt")]
-    if pickles:
-        raise UntrustedModelError(f"Expected a network in pt2 format, but the model holds pickles: {pickles}.")
+    for path in root.rglob("*"):
+        name = path.relative_to(root).as_posix()
+        if path.is_symlink():
+            raise UntrustedModelError(f"Expected plain files, but the model holds the link {name!r}.")
+        if path.suffix in (".pth", ".pkl", ".pt", ".pickle", ".joblib"):
+            raise UntrustedModelError(f"Expected a network in pt2 format, but the model holds pickles: {name!r}.")
+        if path.is_file() and name not in _FILES:
+            raise UntrustedModelError(f"Expected a model without code, but it brings the file {name!r}.")
+    if not (root / "data" / "model.pt2").is_file():
+        raise UntrustedModelError("Expected a network in pt2 format at data/model.pt2, but there is none.")
+    return described
 
 
-def _check_flavor(root: Path, name: str, conf: dict[str, Any]) -> None:
+def _description(root: Path) -> dict[str, Any]:
+    import yaml
+
+    path = root / "MLmodel"
+    try:
+        if path.stat().st_size > _LARGEST_TEXT:
+            raise UntrustedModelError(f"Expected an MLmodel file of at most {_LARGEST_TEXT:,} bytes, but got more.")
+        described = yaml.safe_load(path.read_text(encoding="utf-8"))
+        if not isinstance(described, dict) or not isinstance(described.get("flavors"), dict):
+            raise UntrustedModelError(f"Expected the model's flavors in {path}, but there are none.")
+        return described
+    except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
+        if isinstance(error, UntrustedModelError):
+            raise
+        raise UntrustedModelError(f"Expected a readable MLmodel file in {root}, but got {error!r}.") from error
+
+
+def _check_flavor(name: str, conf: dict[str, Any]) -> None:
     if conf.get("code"):
         raise UntrustedModelError(f"Expected a model without code, but flavor {name!r} brings {conf['code']!r}.")
-    for key in ("data", "model_data"):
-        inside = conf.get(key)
-        if inside is not None and not (root / str(inside)).resolve().is_relative_to(root):
-            raise UntrustedModelError(f"Expected {key} inside the model's folder, but got {inside!r}.")
+    wanted = {"model_data": "data", "data": {"dynamask": "dynamask.json"}.get(name, "data")}
+    for key, value in wanted.items():
+        if conf.get(key) not in (None, value):
+            raise UntrustedModelError(f"Expected {key} inside the model's folder, at {value!r}, but got {conf[key]!r}.")
 
 
-@contextmanager
-def no_pickle() -> Iterator[None]:
-    """Make MLflow verify that pt2 archives hold no pickled objects."""
-    before = os.environ.get(_ALLOW_PICKLE)
-    os.environ[_ALLOW_PICKLE] = "false"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[_ALLOW_PICKLE]
-        else:
-            os.environ[_ALLOW_PICKLE] = before
+__all__ = ["UntrustedModelError", "is_trusted", "load_folder", "load_untrusted", "refuse_code"]

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dynamask_mlflow.tracking.spool import ARTIFACTS, Manifest, discard, read_manifest
+from dynamask_mlflow._secrets import without_secrets
+from dynamask_mlflow.tracking.address import signed_in
+from dynamask_mlflow.tracking.errors import SpoolError, UploadError, first_line
+from dynamask_mlflow.tracking.retries import answers, is_lost, patiently
+from dynamask_mlflow.tracking.spool import ARTIFACTS, Manifest, discard, owned, read_manifest
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -19,33 +25,73 @@ _BATCH = 1000
 
 
 def upload_or_keep(spool: Path, tracking_uri: str | None = None) -> None:
-    """Upload and remove a spool; on any failure keep it and say where it is and how to finish."""
-    from mlflow.exceptions import MlflowException
+    """Upload and remove a spool; on any failure keep it, and say where it is and how to finish.
 
-    how = f"Nothing is lost: finish with `dynamask-mlflow upload {spool}`."
+    Raises:
+        UploadError: with MLflow's error as its cause.
+    """
+    how = f"All results are saved in {spool}. Finish with: dynamask-mlflow upload {shlex.quote(str(spool))}"
     try:
-        upload(spool, tracking_uri)
+        patiently(lambda: upload(spool, tracking_uri))
     except Exception as error:
-        raise MlflowException(f"dynamask: the results could not be uploaded ({_first_line(error)}). {how}") from error
+        if is_lost(error):
+            _leave_run(read_manifest(spool, verify=False), tracking_uri)
+        raise UploadError(f"dynamask: the upload failed: {first_line(error)} {how}", error) from error
     except BaseException:
-        _logger.warning("dynamask: interrupted while uploading the results. %s", how)
+        _logger.warning("dynamask: interrupted while uploading. %s", how)
         raise
 
 
-def upload(spool: Path, tracking_uri: str | None = None) -> Manifest:
-    """Log everything in a spool to its run, then remove the spool."""
+def upload(spool: Path, tracking_uri: str | None = None, *, end_run: bool = False) -> Manifest:
+    """Log everything in a spool to its run, then remove the spool.
+
+    Args:
+        spool: the folder.
+        tracking_uri: the server, if it is not the one that the spool names.
+        end_run: give the run the status that the manifest says, as its own process no longer can.
+    """
+    if not spool.is_dir():
+        raise SpoolError(f"Expected a spool at {spool}, but there is none. It may have been uploaded already.")
+    if not spool.is_symlink() and not owned(spool):
+        raise SpoolError(f"Expected a spool of this user that nobody else can write, but {spool} is not.")
+    manifest = read_manifest(spool)
+    with signed_in(tracking_uri or _address(manifest)) as address:
+        _send(spool, manifest, address, end_run)
+    discard(spool)
+    return manifest
+
+
+def _send(spool: Path, manifest: Manifest, address: str, end_run: bool) -> None:
     from mlflow import MlflowClient
 
-    manifest = read_manifest(spool)
-    client = MlflowClient(tracking_uri or manifest.tracking_uri)
+    client = MlflowClient(address)
     _log_metrics(client, manifest)
     _link_model(client, manifest)
     for name in manifest.files:
         folder = str(Path(name).parent)
         client.log_artifact(manifest.run_id, str(spool / ARTIFACTS / name), None if folder == "." else folder)
     _mark_tables(client, manifest)
-    discard(spool)
-    return manifest
+    if end_run and manifest.status and client.get_run(manifest.run_id).info.status != manifest.status:
+        client.set_terminated(manifest.run_id, manifest.status)
+
+
+def _address(manifest: Manifest) -> str:
+    """The server of the spool; with the credentials of this process's own address, if it is the same server."""
+    import mlflow
+
+    current = mlflow.get_tracking_uri()
+    return current if without_secrets(current) == manifest.tracking_uri else manifest.tracking_uri
+
+
+def _leave_run(manifest: Manifest, tracking_uri: str | None) -> None:
+    """Forget the active run of a server that is gone: closing it would wait for minutes, and `upload` ends it."""
+    from mlflow.tracking import fluent
+
+    if answers(tracking_uri or _address(manifest)):
+        return
+    with contextlib.suppress(AttributeError, LookupError):
+        stack = fluent._active_run_stack.get()  # type: ignore[no-untyped-call]
+        stack[:] = [run for run in stack if run.info.run_id != manifest.run_id]
 
 
 def _log_metrics(client: MlflowClient, manifest: Manifest) -> None:
@@ -75,7 +121,7 @@ def _log_metrics(client: MlflowClient, manifest: Manifest) -> None:
         _logger.warning(
             "dynamask: metrics are logged to the run only; linking them to model %s was refused: %s",
             manifest.model_id,
-            _first_line(error),
+            first_line(error),
         )
         _log_batches(client, manifest.run_id, metrics(None))
 
@@ -96,7 +142,7 @@ def _link_model(client: MlflowClient, manifest: Manifest) -> None:
     except Exception as error:
         if not _is_refusal(error):
             raise
-        _logger.warning("dynamask: the run could not be linked to its model: %s", _first_line(error))
+        _logger.warning("dynamask: the run could not be linked to its model: %s", first_line(error))
 
 
 def _mark_tables(client: MlflowClient, manifest: Manifest) -> None:
@@ -113,7 +159,3 @@ def _mark_tables(client: MlflowClient, manifest: Manifest) -> None:
 def _is_refusal(error: Exception) -> bool:
     status = getattr(error, "get_http_status_code", lambda: None)()
     return status in (401, 403, 404) or getattr(error, "error_code", "") == "PERMISSION_DENIED"
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]

@@ -74,7 +74,7 @@ def test_models_answer_once_or_at_every_step(family: str, per_step: bool) -> Non
 
 
 def test_an_unknown_family_lists_the_known_ones() -> None:
-    with pytest.raises(ValueError, match="gru, lstm, tcn, transformer, but got 'mlp'"):
+    with pytest.raises(ValueError, match="gru, lstm, tcn, transformer, cnn, but got 'mlp'"):
         build_model("mlp", 5)
 
 

@@ -258,8 +258,7 @@ def test_a_poisoned_archive_is_refused(saved: str, tmp_path: Path) -> None:
         for name in before.namelist():
             poisoned = "sample_inputs" in name and name.endswith(".pt")
             after.writestr(name, checkpoint.getvalue() if poisoned else before.read(name))
-    with pytest.raises(MlflowException, match="pickle"):
-        load_untrusted(str(tmp_path / "m"))
+    load_untrusted(str(tmp_path / "m"))  # the record is left out
     assert not (tmp_path / "it-ran").exists()
     with contextlib.suppress(Exception):  # loaded as a trusted model it does run: the test can fail
         mlflow.pyfunc.load_model(str(tmp_path / "m"))
@@ -271,4 +270,27 @@ def test_settings_of_an_unknown_kind_are_refused(saved: str, tmp_path: Path) -> 
     path = tmp_path / "m" / "dynamask.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "execute": "me"}))
     with pytest.raises(ValueError, match="Unknown key 'execute'"):
+        dynamask_mlflow.load_model(str(tmp_path / "m"))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"steps": "10"},
+        {"channels": None},
+        {"explain": 5},
+        {"channel_names": 5},
+        {"task": []},
+    ],
+    ids=str,
+)
+def test_malformed_settings_are_named(saved: str, tmp_path: Path, change: dict[str, Any]) -> None:
+    shutil.copytree(saved, tmp_path / "m")
+    path = tmp_path / "m" / "dynamask.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    for untrusted in (False, True):
+        with pytest.raises(ValueError, match="Expected"):
+            dynamask_mlflow.load_model(str(tmp_path / "m"), untrusted=untrusted)
+    path.write_text("[]")
+    with pytest.raises(ValueError, match="but got list"):
         dynamask_mlflow.load_model(str(tmp_path / "m"))

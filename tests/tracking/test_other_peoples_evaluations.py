@@ -83,6 +83,7 @@ def test_import_mlflow_pulls_in_nothing_heavy() -> None:
     assert set(done.stdout.split()) == {
         "dynamask_mlflow",
         "dynamask_mlflow._lazy",
+        "dynamask_mlflow._logs",
         "dynamask_mlflow._version",
         "dynamask_mlflow.tracking",
         "dynamask_mlflow.tracking.dataset",

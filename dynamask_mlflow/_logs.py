@@ -1,0 +1,38 @@
+"""The package's logger. Its warnings are seen whatever other libraries do to the root logger.
+
+`import mlflow.pytorch` sets the root logger to ERROR, which would silence every logger without a level of its own.
+Records go up to the root logger as well, so that task logs of Airflow have them.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import TextIO
+
+PACKAGE = "dynamask_mlflow"
+
+
+class _WhereNobodyPrints(logging.StreamHandler[TextIO]):
+    """Writes to stderr what no handler of the root logger takes."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if any(_takes(handler, record) for handler in logging.getLogger().handlers):
+            return
+        self.setStream(sys.stderr)  # as it is now: notebooks and tests replace it
+        super().emit(record)
+
+
+def _takes(handler: logging.Handler, record: logging.LogRecord) -> bool:
+    return record.levelno >= handler.level and not isinstance(handler, logging.NullHandler)
+
+
+def set_up_logging() -> None:
+    """Give the package's logger a level and a handler, unless it has either already."""
+    logger = logging.getLogger(PACKAGE)
+    if logger.level != logging.NOTSET or logger.handlers:
+        return
+    logger.setLevel(logging.INFO)
+    handler = _WhereNobodyPrints()
+    handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+    logger.addHandler(handler)

@@ -1,0 +1,79 @@
+"""dynamask-mlflow experiment arena: methods on tasks of known truth, and the page of their results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command("arena")
+@click.option("--rows", help="Rows, tasks or families, separated by commas. Default: all.")
+@click.option("--methods", help="ours, ig-best or methods of the package. Default: ours and gradients.")
+@click.option(
+    "--seeds",
+    help="reported, choosing, or numbers separated by commas.",
+    default="reported",
+    show_default=True,
+)
+@click.option("--instances", type=click.IntRange(min=1), default=24, show_default=True, help="For each row and seed.")
+@click.option("--update", type=click.Path(dir_okay=False, path_type=Path), help="Write the page to this file.")
+@click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Threads of torch.")
+@click.option("--list", "list_", is_flag=True, help="Only list the rows.")
+def arena(
+    rows: str | None,
+    methods: str | None,
+    seeds: str,
+    instances: int,
+    update: Path | None,
+    threads: int,
+    list_: bool,
+) -> None:
+    """Find planted cells: ours, integrated gradients and other methods on many tasks and architectures.
+
+    Models are trained on first use, about 10 minutes a seed. Results are kept, so that an interrupted run goes on where
+    it stopped; they are computed anew when the code of a method changes.
+    """
+    import torch
+
+    from dynamask_mlflow.experiments.arena.page import arena_page, ranking_table
+    from dynamask_mlflow.experiments.arena.rows import CHOOSING_SEEDS, REPORTED_SEEDS, ROWS
+    from dynamask_mlflow.experiments.arena.run import DEFAULT_METHODS, run_arena
+    from dynamask_mlflow.experiments.table import as_text
+
+    if list_:
+        for row in ROWS:
+            click.echo(f"{row.name}{' (held out)' if row.held_out else ''}")
+        return
+    torch.set_num_threads(threads)
+    named = {"reported": REPORTED_SEEDS, "choosing": CHOOSING_SEEDS}
+    try:
+        numbers = named[seeds] if seeds in named else tuple(int(part) for part in seeds.split(",") if part.strip())
+    except ValueError:
+        raise click.BadParameter(f"Expected reported, choosing, or numbers such as 0,1, but got {seeds!r}.") from None
+    try:
+        results = run_arena(
+            _words(rows),
+            _words(methods) or DEFAULT_METHODS,
+            numbers,
+            instances,
+            report=lambda line: click.echo(line, err=True),
+        )
+    except ValueError as error:
+        raise click.ClickException(str(error)) from error
+    if update:
+        update.write_text(arena_page(results, _command(rows, methods, seeds, instances, update)), encoding="utf-8")
+        click.echo(f"Wrote {update}.")
+    else:
+        click.echo(as_text(ranking_table(results)))
+
+
+def _command(rows: str | None, methods: str | None, seeds: str, instances: int, update: Path) -> str:
+    words = ["dynamask-mlflow experiment arena", f"--seeds {seeds}", f"--instances {instances}"]
+    words += [f"--rows {rows}"] if rows else []
+    words += [f"--methods {methods}"] if methods else []
+    return " ".join([*words, f"--update {update.as_posix()}"])
+
+
+def _words(text: str | None) -> list[str] | None:
+    return [part.strip() for part in text.split(",") if part.strip()] if text else None

@@ -1,0 +1,137 @@
+"""Classification tasks of one or two events: absence, redundancy, exclusive or, long, wide, unequal lengths."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynamask_mlflow.experiments.arena.data import Generator, Part, apart, ar_noise, balanced, bump, zigzag
+
+
+def empty(n: int, steps: int, channels: int) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """Truth and running of n sequences in which nothing is planted yet."""
+    return np.zeros((n, steps, channels), dtype=np.bool_), np.zeros((n, steps), dtype=np.int64)
+
+
+def flat(shared: Generator, rng: Generator, n: int, strength: float) -> Part:
+    """Class 1: the channel that matters rests at its mean for 14 steps; class 0: it never does. Salient: that rest.
+
+    T = 80, d = 3. The evidence is an absence: its cells have the value that a baseline would give them. The other
+    channels rest in both classes.
+    """
+    steps, channels, length = 80, 3, 14
+    relevant = int(shared.integers(channels))
+    x, y = ar_noise(rng, n, steps, channels, 0.3), balanced(rng, n, 2)
+    truth, running = empty(n, steps, channels)
+    for i in range(n):
+        for channel in range(channels):
+            (window,) = apart(rng, steps, [length])
+            if channel != relevant or y[i] == 1:
+                x[i, window, channel] = 0.05 * rng.standard_normal(length)
+            if channel == relevant and y[i] == 1:
+                truth[i, window, channel] = True
+                running[i, window.stop - 4 :] = 1
+    return Part(x.astype(np.float32), y, truth, running)
+
+
+def redundant(shared: Generator, rng: Generator, n: int, strength: float) -> Part:
+    """Class 1: a raised level of 8 steps in two channels at once, either of which suffices. Salient: both.
+
+    T = 80, d = 6. Half of the sequences of class 1 have the event in one of the two channels only, which teaches the
+    model that one is enough; explained are those that have both. Class 0 has an alternating level instead; the other
+    channels hold raised levels in both classes.
+    """
+    steps, channels, length = 80, 6, 8
+    pair = shared.permutation(channels)[:2]
+    others = np.setdiff1d(np.arange(channels), pair)
+    x, y = ar_noise(rng, n, steps, channels), balanced(rng, n, 2)
+    truth, running = empty(n, steps, channels)
+    event, other = bump(length, 9 * strength), zigzag(length, 9 * strength)
+    both = rng.random(n) < 0.5
+    for i in range(n):
+        window, decoy = apart(rng, steps, [length, length])
+        for channel in pair if both[i] else rng.permutation(pair)[:1]:
+            x[i, window, channel] += event if y[i] else other
+            truth[i, window, channel] = bool(y[i])
+        x[i, decoy, rng.choice(pair)] += other
+        x[i, apart(rng, steps, [length])[0], rng.choice(others)] += event
+        running[i, window.stop :] = y[i]
+    return Part(x.astype(np.float32), y, truth, running, explained=both)
+
+
+def xor(explain: Sequence[int], shared: Generator, rng: Generator, n: int, strength: float) -> Part:
+    """Event A in one channel and event B in another: class 1 if exactly one of them is there.
+
+    T = 80, d = 4. With exactly one event its cells are salient: without them the class changes; that the other event
+    is missing matters as well, but has no cells. With both events the class is 0 and the cells of both are salient:
+    without either the class changes. With none nothing is known. `explain` is the number of events of the explained
+    sequences.
+    """
+    steps, channels, length = 80, 4, 8
+    first, second = (int(channel) for channel in shared.permutation(channels)[:2])
+    kinds = balanced(rng, n, 4)
+    x, y = ar_noise(rng, n, steps, channels), ((kinds == 1) | (kinds == 2)).astype(np.int64)
+    truth, running = empty(n, steps, channels)
+    for i in range(n):
+        windows = apart(rng, steps, [length, length])
+        for bit, (window, channel) in enumerate(zip(windows, (first, second), strict=True)):
+            present = bool(kinds[i] >> bit & 1)
+            x[i, window, channel] += (bump if present else zigzag)(length, 9 * strength)
+            truth[i, window, channel] = present
+            running[i, window.stop :] += (1 << bit) if present else 0
+    return Part(x.astype(np.float32), y, truth, running, explained=np.isin(truth.any(1).sum(1), explain))
+
+
+def motif_pattern(length: int, energy: float) -> NDArray[np.float64]:
+    """A raised level and then a lowered one: no mean gives it away, and every cell holds the same share of it."""
+    return bump(length, energy) * np.where(np.arange(length) < length // 2, 1.0, -1.0)
+
+
+def one_motif(
+    steps: int, channels: int, length: int, decoys: int, shared: Generator, rng: Generator, n: int, strength: float
+) -> Part:
+    """Class 1: a motif in the channel that matters; class 0: its mirror image there. Salient: either of them.
+
+    `decoys` other channels hold the motif or its mirror image, whatever the class.
+    """
+    relevant = int(shared.integers(channels))
+    others = np.setdiff1d(np.arange(channels), [relevant])
+    x, y = ar_noise(rng, n, steps, channels, 0.3), balanced(rng, n, 2)
+    truth, running = empty(n, steps, channels)
+    motif = motif_pattern(length, 11 * strength)
+    for i in range(n):
+        (window,) = apart(rng, steps, [length])
+        x[i, window, relevant] += motif if y[i] else -motif
+        truth[i, window, relevant] = True
+        running[i, window.stop :] = 1 + y[i]
+        chosen = rng.permutation(others)[:decoys]
+        times = rng.integers(0, steps - length + 1, decoys)[:, None] + np.arange(length)
+        x[i, times, chosen[:, None]] += rng.choice([-1.0, 1.0], (decoys, 1)) * motif
+    return Part(x.astype(np.float32), y, truth, running)
+
+
+def unequal_lengths(presence: bool, shared: Generator, rng: Generator, n: int, strength: float) -> Part:
+    """A raised level of 8 steps in the channel that matters, in sequences of 20 to 60 steps, padded with zeros.
+
+    Class 0 has an alternating level instead; other channels hold raised levels. Salient: the raised level. With
+    `presence` the last channel is 1 at existing steps and 0 in the padding; without it steps of zeros are padding.
+    """
+    steps, channels, length = 60, 4, 8
+    relevant = int(shared.integers(channels))
+    others = np.setdiff1d(np.arange(channels), [relevant])
+    x, y = ar_noise(rng, n, steps, channels), balanced(rng, n, 2)
+    lengths = rng.integers(20, steps + 1, n)
+    truth, running = empty(n, steps, channels + presence)
+    for i in range(n):
+        (window,) = apart(rng, int(lengths[i]), [length])
+        x[i, window, relevant] += (bump if y[i] else zigzag)(length, 9 * strength)
+        truth[i, window, relevant] = bool(y[i])
+        running[i, window.stop :] = y[i]
+        x[i, apart(rng, int(lengths[i]), [length])[0], rng.choice(others)] += bump(length, 9 * strength)
+    exists = np.arange(steps)[None] < lengths[:, None]
+    x *= exists[..., None]
+    if presence:
+        x = np.concatenate([x, exists[..., None]], axis=-1)
+    return Part(x.astype(np.float32), y, truth, running, lengths=lengths)

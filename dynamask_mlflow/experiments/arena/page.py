@@ -1,0 +1,205 @@
+"""The arena's results as a Markdown page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from dynamask_mlflow.experiments.arena.outcome import BEST_IG, OURS
+from dynamask_mlflow.experiments.arena.rows import CHOOSING_SEEDS, REPORTED_SEEDS, Row
+from dynamask_mlflow.experiments.arena.run import Results
+from dynamask_mlflow.experiments.arena.scoring import BINS, FLOOR
+from dynamask_mlflow.experiments.table import as_markdown
+
+INTRODUCTION = """# Arena: tasks whose salient cells are known
+
+Each row is a task and an architecture. A task plants its evidence in known cells; a model is trained on it for each
+seed (`dynamask_mlflow/experiments/arena/`), and test sequences that it classifies correctly are explained. Every method
+meets the same models and the same sequences.
+
+- `ours` is the package with its defaults. `ig-best` is the best of eight readings of integrated gradients (baseline
+  zero or time mean, signed or absolute, raw or smoothed over two steps; 40 levels), picked for each row afterwards with
+  the truth in hand: an upper bound on what one reading reaches. Other names are methods of the package.
+- AUPRC judges the ranking, precision, recall and F1 the mask, calibration the coefficients. Figures are means over
+  instances and seeds; every row counts the same in a mean over rows.
+- Settings of the package may be chosen on rows without a star and on the seeds {choosing} alone. Rows with a star are
+  held out: nothing is chosen on them, whatever the seed. Seeds {reported} are reported and never chosen on."""
+
+
+def arena_page(results: Results, command: str) -> str:
+    """The whole page."""
+    sections = [
+        INTRODUCTION.format(choosing=_words(CHOOSING_SEEDS), reported=_words(REPORTED_SEEDS)),
+        f"This page: seeds {_words(results.seeds)}{_kind(results.seeds)}, {results.instances} instances a row and "
+        f"seed, written by\n\n```\n{command}\n```",
+        "## Ranking: AUPRC of the planted cells\n\n" + as_markdown(ranking_table(results)),
+        "## Mask\n\nBest-cut F1 is what the ranking reaches with the one share of cells that suits the row best, "
+        "picked with the truth in hand.\n\n" + as_markdown(mask_table(results)),
+        "## Calibration of the coefficients\n\n" + calibration_text(results) + as_markdown(calibration_table(results)),
+        "## Perturbation beside the truth\n\nComprehensiveness (higher is better) and sufficiency (lower is better) "
+        "need no truth: the probability of the predicted class without the best cells, and with them alone, cells "
+        "being replaced by the channel's time mean, over 1, 5, 10, 20 and 50 % of the cells.\n\n"
+        + as_markdown(perturbation_table(results)),
+        "## By class\n\nAUPRC by predicted class, where a row has explained sequences of several classes.\n\n"
+        + as_markdown(class_table(results)),
+    ]
+    failures = results.failures()
+    if failures:
+        listed = "\n".join(f"- `{row}`, `{method}`: {reason}" for row, method, reason in failures)
+        sections.append(f"## What failed\n\nThese rows are left out of all means over rows.\n\n{listed}")
+    return "\n\n".join(sections) + "\n"
+
+
+def ranking_table(results: Results) -> list[list[str]]:
+    head = ["row", "model", *results.methods]
+    if BEST_IG in results.methods:
+        head.append("best reading")
+    body = []
+    for row in results.rows:
+        values = [results.mean(row.name, method, "auprc") for method in results.methods]
+        line = [_name(row), _number(_fit(results, row)), *_with_best(values)]
+        body.append([*line, results.readings.get(row.name, "-")] if BEST_IG in results.methods else line)
+    for title, rows in _groups(results):
+        values = [results.over_rows(rows, method, "auprc") for method in results.methods]
+        line = [title, "", *_with_best(values)]
+        body.append([*line, ""] if BEST_IG in results.methods else line)
+    cost = ["CPU seconds an instance", ""]
+    cost += [_number(results.over_rows(results.rows, method, "cpu_seconds")) for method in results.methods]
+    body.append([*cost, ""] if BEST_IG in results.methods else cost)
+    return [head, *body]
+
+
+def mask_table(results: Results) -> list[list[str]]:
+    methods = [method for method in results.methods if method != BEST_IG]
+    first = OURS if OURS in methods else methods[0] if methods else BEST_IG
+    own = ["precision", "recall", "f1", "size", "cut_f1"]
+    names = ["precision", "recall", "F1", "cells", "best-cut F1"]
+    head = ["row", *(f"{first}: {name}" for name in names), *(f"{method}: F1" for method in methods if method != first)]
+    if BEST_IG in results.methods:
+        head.append(f"{BEST_IG}: best-cut F1")
+
+    def line(title: str, rows: Sequence[Row]) -> list[str]:
+        cells = [_number(results.over_rows(rows, first, metric)) for metric in own]
+        cells += [_number(results.over_rows(rows, method, "f1")) for method in methods if method != first]
+        if BEST_IG in results.methods:
+            cells.append(_number(results.over_rows(rows, BEST_IG, "cut_f1")))
+        return [title, *cells]
+
+    body = [line(_name(row), [row]) for row in results.rows]
+    return [head, *body, *(line(title, rows) for title, rows in _groups(results))]
+
+
+def calibration_text(results: Results) -> str:
+    return (
+        f"A coefficient should be the probability that its cell is salient. ECE is the expected calibration error over "
+        f"cells with a coefficient of at least {FLOOR:g}, in {BINS} bins of equal width. Brier is the sum over cells "
+        "of (coefficient - truth)^2 over the number of salient cells: 1 for a mask of zeros. Doubt is the rank "
+        "correlation, over instances, of entropy / sum of the coefficients with 1 - F1: how far a user is warned.\n\n"
+    )
+
+
+def calibration_table(results: Results) -> list[list[str]]:
+    methods = [method for method in results.methods if method != BEST_IG]
+    head = ["family", *(f"{method}: {name}" for method in methods for name in ("ECE", "Brier", "doubt"))]
+
+    def line(title: str, rows: Sequence[Row]) -> list[str]:
+        cells = []
+        for method in methods:
+            bins = results.bins(rows, method)
+            cells += [
+                _number(math.nan if bins is None else bins.error),
+                _number(results.over_rows(rows, method, "brier")),
+                _number(results.doubt_correlation(rows, method)),
+            ]
+        return [title, *cells]
+
+    families = {row.family: row.held_out for row in results.rows}
+    body = [
+        line(family + ("*" if held_out else ""), [row for row in results.rows if row.family == family])
+        for family, held_out in families.items()
+    ]
+    return [head, *body, *(line(title.replace("mean of", "pooled,"), rows) for title, rows in _groups(results))]
+
+
+def perturbation_table(results: Results) -> list[list[str]]:
+    head = ["method", "AUPRC", "comprehensiveness", "sufficiency", "rows"]
+    first = results.methods[0]
+    rows = [row for row in _complete(results) if np.isfinite(results.mean(row.name, first, "sufficiency"))]
+    metrics = ("auprc", "comprehensiveness", "sufficiency")
+    body = [
+        [method, *(_number(results.over_rows(rows, method, metric)) for metric in metrics), str(len(rows))]
+        for method in results.methods
+    ]
+    return [head, *body]
+
+
+def class_table(results: Results) -> list[list[str]]:
+    """A line for each row and class."""
+    head, body = ["row", "class", "instances", *results.methods], []
+    for row in results.rows:
+        first = results.values(row.name, results.methods[0], "class")
+        classes = np.unique(first[np.isfinite(first)])
+        for number in classes if len(classes) > 1 else ():
+            cells = []
+            for method in results.methods:
+                of_class = results.values(row.name, method, "class") == number
+                scores = results.values(row.name, method, "auprc")
+                fits = len(of_class) == len(scores) and of_class.any()
+                cells.append(_number(float(np.nanmean(scores[of_class])) if fits else math.nan))
+            body.append([_name(row), f"{number:.0f}", str(int((first == number).sum())), *cells])
+    return [head, *body]
+
+
+def _groups(results: Results) -> Iterable[tuple[str, list[Row]]]:
+    """All rows, those that may be chosen on and those held out; without rows on which a method failed."""
+    rows = _complete(results)
+    open_rows, held = [row for row in rows if not row.held_out], [row for row in rows if row.held_out]
+    if open_rows and held:
+        yield f"**mean of {len(open_rows)} open rows**", open_rows
+        yield f"**mean of {len(held)} held-out rows**", held
+    yield f"**mean of {len(rows)} rows**", rows
+
+
+def _complete(results: Results) -> list[Row]:
+    failed = {row for row, _, _ in results.failures()}
+    return [row for row in results.rows if row.name not in failed]
+
+
+def _fit(results: Results, row: Row) -> float:
+    for method in results.methods:
+        for metric in ("accuracy", "model_auroc"):
+            value = results.mean(row.name, method, metric)
+            if math.isfinite(value):
+                return value
+    return math.nan
+
+
+def _with_best(values: Sequence[float]) -> list[str]:
+    """Figures, those that round to the highest in bold."""
+    known = [round(value, 3) for value in values if math.isfinite(value)]
+    return [
+        f"**{_number(value)}**" if known and math.isfinite(value) and round(value, 3) == max(known) else _number(value)
+        for value in values
+    ]
+
+
+def _number(value: float) -> str:
+    if not math.isfinite(value):
+        return "-"
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.3f}"
+
+
+def _name(row: Row) -> str:
+    return row.name + ("*" if row.held_out else "")
+
+
+def _words(seeds: Sequence[int]) -> str:
+    return ", ".join(map(str, seeds))
+
+
+def _kind(seeds: Sequence[int]) -> str:
+    if set(seeds) <= set(CHOOSING_SEEDS):
+        return " (settings were chosen on these)"
+    return " (reported: nothing was chosen on these)" if not set(seeds) & set(CHOOSING_SEEDS) else ""

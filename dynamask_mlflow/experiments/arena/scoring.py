@@ -1,0 +1,140 @@
+"""How well a ranking, a mask and its coefficients agree with the known salient cells.
+
+All arrays are (N, T, d). `exists` leaves cells out, such as padding; None counts every cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dynamask_mlflow import metrics as m
+
+FloatArray = NDArray[np.float64]
+
+FLOOR = 0.05
+"""Cells of a smaller coefficient take no part in the calibration error: nearly all cells have one of about 0."""
+BINS = 10
+
+
+@dataclass(frozen=True, eq=False)
+class MaskScores:
+    """Precision, recall and F1 of a binary mask, (N,) each. An empty mask has precision 0."""
+
+    precision: FloatArray
+    recall: FloatArray
+    f1: FloatArray
+
+
+def mask_scores(binary: ArrayLike, truth: ArrayLike, exists: ArrayLike | None = None) -> MaskScores:
+    """F1 = 2 |M and A| / (|M| + |A|), M the mask's cells and A the salient ones."""
+    salient = np.asarray(truth, dtype=np.bool_)
+    chosen = np.asarray(binary, dtype=np.bool_) & _existing(exists, salient.shape)
+    hits = (chosen & salient).sum((1, 2))
+    size, wanted = chosen.sum((1, 2)), salient.sum((1, 2))
+    return MaskScores(
+        precision=hits / np.maximum(size, 1),
+        recall=hits / np.maximum(wanted, 1),
+        f1=2 * hits / np.maximum(size + wanted, 1),
+    )
+
+
+def cut_shares(cells: int) -> FloatArray:
+    """Shares of 1, 2, 3 ... 30 cells, then a factor of 1.1 apart, up to all."""
+    sizes = np.unique(np.r_[1:31, np.round(1.1 ** np.arange(0, np.log(cells) / np.log(1.1) + 1))].clip(1, cells))
+    return np.asarray(sizes / cells)
+
+
+def cut_f1(scores: ArrayLike, truth: ArrayLike, exists: ArrayLike | None = None) -> FloatArray:
+    """(len(cut_shares),) mean F1 of the best cells of a ranking, with one share for all instances."""
+    ranking, salient = np.asarray(scores), np.asarray(truth, dtype=np.bool_)
+    there = _existing(exists, salient.shape)
+    flat = np.where(there, ranking, -np.inf).reshape(len(ranking), -1)
+    order = np.argsort(-flat, axis=1, kind="stable")
+    hits = np.take_along_axis((salient & there).reshape(flat.shape), order, 1).cumsum(1)
+    count, wanted = there.sum((1, 2)), salient.sum((1, 2))
+    sizes = np.maximum(np.round(cut_shares(flat.shape[1])[:, None] * count), 1).astype(np.int64)
+    found = np.stack([hits[np.arange(len(hits)), size - 1] for size in sizes])
+    return np.asarray((2 * found / (sizes + wanted)).mean(1))
+
+
+def best_cut_f1(scores: ArrayLike, truth: ArrayLike, exists: ArrayLike | None = None) -> float:
+    """The F1 that a ranking reaches with the best single share for the row, picked by the truth."""
+    return float(cut_f1(scores, truth, exists).max())
+
+
+@dataclass(frozen=True, eq=False)
+class Bins:
+    """Cells by coefficient, in bins of equal width: how many, the sum of their coefficients, how many are salient."""
+
+    count: FloatArray
+    total: FloatArray
+    salient: FloatArray
+
+    @property
+    def error(self) -> float:
+        """Expected calibration error: sum over bins of n_b / n times |mean coefficient - share of salient cells|."""
+        n = self.count.sum()
+        return float(np.abs(self.total - self.salient).sum() / n) if n else float("nan")
+
+
+def calibration_bins(coefficients: ArrayLike, truth: ArrayLike, exists: ArrayLike | None = None) -> Bins:
+    """Bins of the cells whose coefficient is at least FLOOR."""
+    values, salient = np.asarray(coefficients, dtype=np.float64), np.asarray(truth, dtype=np.bool_)
+    chosen = (values >= FLOOR) & _existing(exists, salient.shape)
+    values, hits = values[chosen], salient[chosen]
+    where = np.minimum((values * BINS).astype(np.int64), BINS - 1)
+    return Bins(
+        np.bincount(where, minlength=BINS).astype(np.float64),
+        np.bincount(where, weights=values, minlength=BINS).astype(np.float64),
+        np.bincount(where, weights=hits.astype(np.float64), minlength=BINS).astype(np.float64),
+    )
+
+
+def pooled(parts: Sequence[Bins]) -> Bins:
+    """The bins of several rows as one."""
+    return Bins(
+        np.sum([p.count for p in parts], axis=0),
+        np.sum([p.total for p in parts], axis=0),
+        np.sum([p.salient for p in parts], axis=0),
+    )
+
+
+def calibration_error(coefficients: ArrayLike, truth: ArrayLike, exists: ArrayLike | None = None) -> float:
+    return calibration_bins(coefficients, truth, exists).error
+
+
+def brier(coefficients: ArrayLike, truth: ArrayLike, exists: ArrayLike | None = None) -> FloatArray:
+    """(N,) sum over cells of (coefficient - truth)^2, over the number of salient cells: 1 for a mask of zeros."""
+    values, salient = np.asarray(coefficients, dtype=np.float64), np.asarray(truth, dtype=np.bool_)
+    squares = np.square(values - salient) * _existing(exists, salient.shape)
+    return np.asarray(squares.sum((1, 2)) / np.maximum(salient.sum((1, 2)), 1))
+
+
+def doubt(coefficients: ArrayLike, exists: ArrayLike | None = None) -> FloatArray:
+    """(N,) entropy of the coefficients over their sum: what a user sees of the uncertainty of a mask."""
+    values = np.clip(np.asarray(coefficients, dtype=np.float64), 0, 1)
+    total = (values * _existing(exists, values.shape)).sum((1, 2))
+    return np.asarray(m.entropy(values, exists) / np.maximum(total, 1e-12))
+
+
+def rank_correlation(a: ArrayLike, b: ArrayLike) -> float:
+    """Spearman's: the correlation of the ranks, ties at their mean rank; nan where either side is constant."""
+    first, second = _ranks(np.asarray(a, dtype=np.float64)), _ranks(np.asarray(b, dtype=np.float64))
+    if len(first) < 2 or not first.std() or not second.std():
+        return float("nan")
+    return float(np.corrcoef(first, second)[0, 1])
+
+
+def _ranks(values: FloatArray) -> FloatArray:
+    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(count)
+    return np.asarray((last - (count - 1) / 2)[place])
+
+
+def _existing(exists: ArrayLike | None, shape: tuple[int, ...]) -> NDArray[Any]:
+    return np.ones(shape, dtype=np.bool_) if exists is None else np.broadcast_to(np.asarray(exists, np.bool_), shape)

@@ -1,0 +1,83 @@
+"""Which cells, removed together, turn the model's own answer: the ordering behind CE and ACC."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from dynamask_mlflow.masks.departure import Departure
+from dynamask_mlflow.masks.descent import spread_evenly
+from dynamask_mlflow.masks.fitted import Tick
+from dynamask_mlflow.masks.ranking import top_cells
+
+STEPS, FAST_STEPS = 14, 5
+AREAS = (0.05, 0.3)
+# The search looks at masks of a twentieth of the cells and more; a handful by another ordering may do as well at first.
+HANDFUL, TENTH = 0.01, 0.1
+PATIENCE = 0.02
+
+
+def answer_departure(departure: Departure) -> Departure:
+    """The departure under its first operator, counted for the model's own answer: below one half, against the risk."""
+    turn = departure.target.for_answer * departure.direction
+    return replace(
+        departure,
+        perturbations=departure.perturbations[:1],
+        direction=departure.target.for_answer,
+        score=turn * departure.score,
+        baseline_scores=turn * departure.baseline_scores[:1],
+        usable=departure.usable[:1],
+    )
+
+
+def deletion_scores(answer: Departure, start: Tensor, steps: int, tick: Tick) -> Tensor:
+    """(B, T, d): scores whose best cells, removed, lower the answer's score most, at every area at once.
+
+    Fictitious play: each step removes the cells that have scored best so far, takes the gradient of every cell there,
+    and adds it to the average, later steps with more weight.
+    """
+    exists = answer.batch.exists
+    scores, weights = start, 1.0
+    low, high = AREAS
+    for step in range(steps):
+        mask = top_cells(scores, low * (high / low) ** spread_evenly(step), exists)
+        weights += step + 1
+        scores = scores.lerp(answer.gradient_under(1 - mask), (step + 1) / weights)
+        tick()
+    return scores
+
+
+def led_by(answer: Departure, few: Tensor, many: Tensor) -> Tensor:
+    """The scores `many`, with the best cells by `few` at their head where these lower the score sooner."""
+    head = top_cells(few, HANDFUL, answer.batch.exists) > 0
+    led = torch.where(head, few - _least(few) + _most(many), many)
+    gain = _left(answer, many, HANDFUL) - _left(answer, led, HANDFUL)
+    cost = _left(answer, led, TENTH) - _left(answer, many, TENTH)
+    return torch.where(((gain > 0) & (cost <= PATIENCE * gain))[:, None, None], led, many)
+
+
+def _left(answer: Departure, scores: Tensor, share: float) -> Tensor:
+    """(B,): the score without the best cells."""
+    return answer.score_under(1 - top_cells(scores, share, answer.batch.exists))
+
+
+def _least(scores: Tensor) -> Tensor:
+    return scores.flatten(1).amin(1)[:, None, None]
+
+
+def _most(scores: Tensor) -> Tensor:
+    return scores.flatten(1).amax(1)[:, None, None]
+
+
+def in_the_order_of(values: Tensor, scores: Tensor, exists: Tensor | None) -> Tensor:
+    """The values of each instance, handed out anew so that they follow the scores; zeros stay where they are."""
+    z, flat = scores.flatten(1), values.flatten(1)
+    if exists is not None:
+        missing = ~exists.flatten(1)
+        z, flat = z.masked_fill(missing, float("-inf")), flat.masked_fill(missing, float("-inf"))
+    place = z.argsort(dim=1, stable=True).argsort(1)
+    ordered = flat.sort(1).values.gather(1, place).view_as(values)
+    unread = values == 0
+    return torch.where(unread if exists is None else unread | ~exists, torch.zeros_like(ordered), ordered)

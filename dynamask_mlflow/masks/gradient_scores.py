@@ -1,0 +1,35 @@
+"""Scores of the cells from their attributions, at several scales of time at once."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from dynamask_mlflow.masks.smoothing import explained_by_neighbours, smooth_in_time
+
+WIDTHS = (1.0, 2.0, 4.0, 8.0)
+# Weight of the cell itself; each width counts by the variance that neighbours explain at it.
+OWN_WEIGHT = 0.2
+# Cells that speak against the departure count by half.
+AGAINST = 0.5
+
+
+def gradient_scores(attributions: Tensor, exists: Tensor | None = None) -> Tensor:
+    """(B, T, d) >= 0: how much a cell and its neighbours in time contribute to the departure.
+
+    Attributions a are heavy-tailed, so r = sign(a) sqrt|a|. At each width the score has two terms: the size of the
+    smoothed r, large where neighbours agree in sign, and the smoothed size of r, large where they do not. A width
+    counts by how well neighbours explain a cell there: single-cell events are not smoothed, ramps and plateaus are.
+    """
+    signed_root = attributions.sign() * attributions.abs().sqrt()
+    weights = explained_by_neighbours(signed_root.abs(), WIDTHS, exists)
+    size = _size(signed_root)
+    total = 2 * OWN_WEIGHT * size
+    for width, weight in zip(WIDTHS, weights, strict=True):
+        agreeing = _size(smooth_in_time(signed_root, width, exists, ends=True))
+        total = total + weight[:, None, None] * (agreeing + smooth_in_time(size, width, exists, ends=True))
+    return total
+
+
+def _size(values: Tensor) -> Tensor:
+    """|v| of cells that speak for the departure, AGAINST |v| of the others."""
+    return values.clamp(min=0) - AGAINST * values.clamp(max=0)

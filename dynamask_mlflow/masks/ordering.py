@@ -1,0 +1,105 @@
+"""One ordering of the cells for one number of the answer: gradients, segments, a fit, and the contest between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from dynamask_mlflow.masks.contest import challenger_weight, combined_scores, hold
+from dynamask_mlflow.masks.departure import Departure
+from dynamask_mlflow.masks.fitted import Tick
+from dynamask_mlflow.masks.gradient_scores import gradient_scores
+from dynamask_mlflow.masks.nested_contestant import nested_scores
+from dynamask_mlflow.masks.path_attribution import PathAttributions
+from dynamask_mlflow.masks.ranking import Order
+from dynamask_mlflow.masks.segment_occlusion import FAST_SEARCH, USUAL_SEARCH, segment_scores
+
+CONTESTANTS = ("gradients", "segments", "nested fit")
+# An ordering that holds this share of the departure is settled: it is not challenged any more.
+SETTLED = 0.75
+# The nested fit, the most expensive contestant, is tried where the others hold less than this.
+FIT_BELOW = 0.55
+
+
+@dataclass(frozen=True)
+class Ordering:
+    """An ordering of the cells of each instance.
+
+    Attributes:
+        order: the cells' places.
+        winner: (B,) which of CONTESTANTS counts most in it.
+        hold: (B,) how much of the departure the best contestant holds, see `contest.hold`.
+    """
+
+    order: Order
+    winner: Tensor
+    hold: Tensor
+
+    def rows(self, index: Tensor) -> Ordering:
+        return Ordering(self.order.rows(index), self.winner[index], self.hold[index])
+
+    def with_rows(self, index: Tensor, other: Ordering) -> Ordering:
+        """This ordering, with some of its instances taken from another."""
+        return Ordering(
+            self.order.with_rows(index, other.order),
+            self.winner.index_copy(0, index, other.winner),
+            self.hold.index_copy(0, index, other.hold),
+        )
+
+
+Propose = Callable[[list[Departure], PathAttributions], Tensor]
+"""Makes a contestant's scores (B, T, d)."""
+
+
+def order_cells(departures: list[Departure], paths: PathAttributions, *, fast: bool, tick: Tick) -> Ordering:
+    """Order the cells of each instance.
+
+    Gradients go first. Where they hold too little of the departure, segments challenge them, and where that is still
+    little, a nested fit does.
+
+    Args:
+        departures: under each baseline alone, the strongest first.
+        paths: attributions in the direction of the departure.
+    """
+    exists = departures[0].batch.exists
+    order = Order.of(gradient_scores(paths.attributions, exists), exists)
+    winner = torch.zeros_like(departures[0].score, dtype=torch.long)
+    ordering = Ordering(order, winner, hold(departures[0], order))
+
+    def by_segments(those: list[Departure], part: PathAttributions) -> Tensor:
+        search = FAST_SEARCH if fast else USUAL_SEARCH
+        return segment_scores(those[0], part.attributions, part.magnitude, search)
+
+    def by_fit(those: list[Departure], part: PathAttributions) -> Tensor:
+        return nested_scores(those[:2], gradient_scores(part.attributions, those[0].batch.exists), tick)
+
+    ordering = _challenge(ordering, departures, paths, SETTLED, 1, by_segments)
+    return ordering if fast else _challenge(ordering, departures, paths, FIT_BELOW, 2, by_fit)
+
+
+def _challenge(
+    ordering: Ordering, departures: list[Departure], paths: PathAttributions, below: float, who: int, propose: Propose
+) -> Ordering:
+    """The ordering after a contestant had its turn on the instances whose ordering holds less than `below`."""
+    idle = departures[0].negligible | paths.magnitude.flatten(1).eq(0).all(1)
+    rows = departures[0].rows_where((ordering.hold < below) & ~idle)
+    if rows is None:
+        return _after_contest(ordering, departures[0], propose(departures, paths), who)
+    if not len(rows):
+        return ordering
+    those = [departure.rows(rows) for departure in departures]
+    part = _after_contest(ordering.rows(rows), those[0], propose(those, paths.rows(rows)), who)
+    return ordering.with_rows(rows, part)
+
+
+def _after_contest(ordering: Ordering, departure: Departure, scores: Tensor, who: int) -> Ordering:
+    exists = departure.batch.exists
+    challenger = Order.of(scores, exists)
+    held = hold(departure, challenger)
+    weight = challenger_weight(ordering.hold, held)
+    combined = Order.of(combined_scores(ordering.order, challenger, weight), exists)
+    winner = torch.where(weight > 0.5, torch.full_like(ordering.winner, who), ordering.winner)
+    return Ordering(combined, winner, torch.maximum(ordering.hold, held))

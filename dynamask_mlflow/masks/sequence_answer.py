@@ -1,0 +1,129 @@
+"""The default for one number of the answer: this patient, this risk.
+
+1. Target and reference: how far the target score has departed from its reference answer (`departure`).
+2. Attributions: the gradient of the score, integrated from the baselines to the input (`path_attribution`).
+3. Ordering: gradients, segments and a nested fit, compared by insertion and deletion (`ordering`).
+4. Curves: how much of the departure the first 1, 4, 16, ... cells hold (`mask_size`).
+5. Coefficients: the probability that a cell is salient, and the mask of whole cells (`coefficients`).
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from dynamask_mlflow.masks.area import DEFAULT_AREAS, best_area, extremal_area
+from dynamask_mlflow.masks.black_box import BlackBox
+from dynamask_mlflow.masks.coefficients import best_cut, coefficients
+from dynamask_mlflow.masks.config import ExplainConfig
+from dynamask_mlflow.masks.deletion_search import (
+    FAST_STEPS,
+    STEPS,
+    answer_departure,
+    deletion_scores,
+    in_the_order_of,
+    led_by,
+)
+from dynamask_mlflow.masks.departure import Departure
+from dynamask_mlflow.masks.fitted import Fitted, Tick
+from dynamask_mlflow.masks.gradient_scores import gradient_scores
+from dynamask_mlflow.masks.mask_size import SizeCurves, size_curves
+from dynamask_mlflow.masks.operators import Batch, Operator, ReferenceSequence, parse_operators
+from dynamask_mlflow.masks.ordering import CONTESTANTS, order_cells
+from dynamask_mlflow.masks.path_attribution import FAST_LEVELS, LEVELS, path_attributions
+from dynamask_mlflow.masks.ranking import Order
+from dynamask_mlflow.masks.spread import spread_over_baselines
+from dynamask_mlflow.masks.target_spec import Target
+
+OPERATORS = ("time_mean", "neutral")
+
+
+def fit_sequence(
+    black_box: BlackBox,
+    batch: Batch,
+    config: ExplainConfig,
+    tick: Tick,
+    target: Target,
+) -> Fitted:
+    """Explain one batch; see the module's text."""
+    operators, has_reference = _operators(batch, config), batch.reference is not None
+    noise = not has_reference and config.operators is None
+    departure = Departure.open(black_box, batch, operators, target, noise_may_replace=noise, even=has_reference)
+    levels = FAST_LEVELS if config.fast else LEVELS
+    paths = path_attributions(departure, max(2, levels * len(OPERATORS) // len(operators)))
+    departures = departure.by_strength()
+    ordering = order_cells(departures, paths, fast=config.fast, tick=tick)
+    curves = size_curves(departures, ordering.order)
+    unread = paths.magnitude <= 0
+    nothing = departure.negligible | unread.flatten(1).all(1) | ~departure.usable.any(0)
+    score = gradient_scores(paths.attributions, batch.exists)
+    chance = coefficients(ordering.order, curves, score, ordering.winner == 0, unread)
+    chance = torch.where(nothing[:, None, None], torch.zeros_like(chance), chance)
+    number = batch.number_of_cells()
+    errors = _errors(curves, config.areas or DEFAULT_AREAS, nothing)
+    binary = _whole_cells(config, ordering.order, chance, errors)
+    binary = torch.where(nothing[:, None, None], torch.zeros_like(binary), binary)
+    entry = ordering.order.entry()
+    scores = torch.where(unread, torch.zeros_like(entry), (1 - entry).clamp(min=0))
+    answer = answer_departure(departure)
+    for_answer = (departure.direction * departure.target.for_answer)[:, None, None]
+    signed = paths.attributions * for_answer
+    deletion = deletion_scores(answer, signed, config.steps or (FAST_STEPS if config.fast else STEPS), tick)
+    deletion = led_by(answer, scores * for_answer, deletion)
+    attributions = paths.attributions * departure.direction[:, None, None]
+    direction = torch.where(nothing, torch.zeros_like(departure.direction), departure.direction)
+    spread = channel_spread = None
+    if not config.fast:
+        spread, channel_spread = spread_over_baselines(chance, paths.by_operator, departure.weights, batch.exists)
+    return Fitted(
+        masks=chance,
+        scores=scores,
+        areas=tuple(config.areas or DEFAULT_AREAS),
+        errors=errors,
+        area=binary.flatten(1).sum(1) / number,
+        diagnostics={
+            "converged": ordering.hold >= 0.3,
+            "hold": ordering.hold,
+            "dead_gradient": unread.flatten(1).all(1),
+            "constant_prediction": nothing,
+            "answer": departure.direction * departure.score,
+            "reference_answer": departure.direction * departure.score - departure.departure,
+            "for_answer": departure.target.for_answer,
+            "remainder": paths.remainder,
+            "noise_baseline": departure.noise,
+            "target_class": departure.target.chosen,
+            **({"answer_margin": answer.score} if black_box.task == "classification" else {}),
+            **{f"failed/{op.spec}": ~departure.usable[place] for place, op in enumerate(operators)},
+        },
+        binary=binary > 0,
+        attributions=attributions,
+        deletion_scores=in_the_order_of(signed, deletion, batch.exists),
+        direction=direction,
+        winner=ordering.winner,
+        contestants=CONTESTANTS,
+        spread=spread,
+        channel_spread=channel_spread,
+    )
+
+
+def _operators(batch: Batch, config: ExplainConfig) -> tuple[Operator, ...]:
+    if batch.reference is None:
+        return parse_operators(config.operators or OPERATORS)
+    return tuple(ReferenceSequence(values, str(k)) for k, values in enumerate(batch.reference))
+
+
+def _whole_cells(config: ExplainConfig, order: Order, chance: Tensor, errors: Tensor) -> Tensor:
+    """(B, T, d) of 0 and 1: the cut of greatest expected F1, or the area that the settings ask for."""
+    if config.area == "auto":
+        return best_cut(chance)
+    area = torch.full_like(order.number, config.area) if not isinstance(config.area, str) else None
+    if area is None:
+        grid = errors.new_tensor(config.areas or DEFAULT_AREAS).expand(len(errors), -1)
+        area = best_area(grid, errors) if config.area == "best" else extremal_area(grid, errors, config.epsilon)[0]
+    return (order.first((area * order.number).round().clamp(min=1)) >= 0.5).to(chance.dtype)
+
+
+def _errors(curves: SizeCurves, areas: tuple[float, ...], nothing: Tensor) -> Tensor:
+    """(B, A) in [0, 1]: the share of the departure that is missing, squared, when the first cells are kept alone."""
+    errors = torch.stack([(1 - curves.kept_at(area * curves.sizes[-1])).square() for area in areas], 1)
+    return torch.where(nothing[:, None], torch.zeros_like(errors), errors)

@@ -1,0 +1,93 @@
+"""What is explained: one number of the model's answer, the target score.
+
+A binary risk is explained by its logit, one of several classes by its logit minus the mean of the others, a value by
+itself, several values by how far they lie on the way from the reference answer to the answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from dynamask_mlflow.masks.black_box import BlackBox
+from dynamask_mlflow.masks.target_spec import Target, TargetFunction
+
+
+@dataclass(frozen=True)
+class TargetScore:
+    """The target score of any input of a batch.
+
+    Attributes:
+        weights: (B, S, C) by which outputs are summed; None where the user's own function scores the raw output.
+        chosen: (B,) the explained class, or -1 where it is not a class.
+        for_answer: (B,) +1 where a higher score speaks for the model's own answer, -1 where it speaks against it (a
+            risk below one half).
+    """
+
+    black_box: BlackBox
+    weights: Tensor | None
+    function: TargetFunction | None
+    chosen: Tensor
+    for_answer: Tensor
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """(B,): the score of inputs x (B, T, d)."""
+        if self.function is not None:
+            score: Tensor = self.function(self.black_box.raw(x))
+            return score
+        return self.of_outputs(self.black_box(x))
+
+    def of_outputs(self, outputs: Tensor) -> Tensor:
+        """(B,): the score of outputs (B, S, C)."""
+        assert self.weights is not None
+        return (outputs * self.weights).sum((1, 2))
+
+    def rows(self, index: Tensor) -> TargetScore:
+        """The same target of some of the instances."""
+        weights = None if self.weights is None else self.weights[index]
+        return TargetScore(self.black_box, weights, self.function, self.chosen[index], self.for_answer[index])
+
+
+def open_target(target: Target, black_box: BlackBox, outputs: Tensor, baseline_outputs: Tensor) -> TargetScore:
+    """Settle what the target means for these instances.
+
+    Args:
+        outputs: (B, S, C) the answers to the inputs.
+        baseline_outputs: (B, S, C) the mean answer to their baselines, for values that have no class.
+    """
+    size, steps, width = outputs.shape
+    none = torch.full((size,), -1, dtype=torch.long, device=outputs.device)
+    ahead = torch.ones_like(outputs[:, 0, 0])
+    if target.function is not None:
+        return TargetScore(black_box, None, target.function, none, ahead)
+    output, step = target.output, target.step
+    if step is not None and steps == 1 and black_box.task == "regression" and output is None:
+        output, step = step, None  # horizons (B, H) are the values of one answer
+    if step is not None and step >= steps:
+        raise ValueError(f"Expected a target step below {steps}, but got {target.spec!r}.")
+    if output is not None and output >= width:
+        raise ValueError(f"Expected a target class or output below {width}, but got {target.spec!r}.")
+    times = torch.zeros_like(outputs[..., :1]) if step is not None else torch.ones_like(outputs[..., :1])
+    if step is not None:
+        times[:, step] = 1
+    if black_box.task == "classification":
+        predicted = (outputs * times).sum(1).argmax(-1)
+        if output is not None:
+            chosen = torch.full_like(predicted, output)
+        else:
+            chosen = torch.ones_like(predicted) if width == 2 else predicted
+        of_class = F.one_hot(chosen, width).to(outputs.dtype)[:, None]
+        weights = (of_class - (1 - of_class) / (width - 1)) * times
+        return TargetScore(black_box, weights, None, chosen, torch.where(predicted == chosen, ahead, -ahead))
+    if output is not None:
+        single = torch.zeros(width, device=outputs.device, dtype=outputs.dtype)
+        single[output] = 1
+        return TargetScore(black_box, times * single, None, none, ahead)
+    if steps * width == 1 or (step is not None and width == 1):
+        return TargetScore(black_box, times.expand_as(outputs), None, none, ahead)
+    way = (outputs - baseline_outputs) * times
+    weights = way / way.flatten(1).norm(dim=1).clamp(min=1e-12)[:, None, None]
+    return TargetScore(black_box, weights, None, none, ahead)
