@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from dynamask_mlflow._secrets import without_secrets
 from dynamask_mlflow.audit import tags as t
 from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.errors import AuditError
@@ -31,6 +32,7 @@ from dynamask_mlflow.audit.verdict import Verdict
 from dynamask_mlflow.audit.version_state import note_failure
 from dynamask_mlflow.audit.windows import dataset_channels, draw, find_rows, parse_window
 from dynamask_mlflow.audit.workers import Workers
+from dynamask_mlflow.tracking.retries import short_retries
 
 
 def prepare_audit(
@@ -217,10 +219,14 @@ def run_audit(
 
 
 def tell_failure(model: str, window: str, site: str, error: str, experiment: str = EXPERIMENT) -> None:
-    """Say on the version that an audit could not run, and why."""
-    ref, span = resolve_model(model), parse_window(window)
-    line = (error.strip() or "no reason is known").splitlines()[0]
-    note_failure(ref.name, ref.version, experiment, site=site, window=span.label, start=span.start or "", error=line)
+    """Say on the version that an audit could not run, and why; gives up soon if MLflow is what does not answer."""
+    span = parse_window(window)
+    line = without_secrets((error.strip() or "no reason is known").splitlines()[0])
+    with short_retries():
+        ref = resolve_model(model)
+        note_failure(
+            ref.name, ref.version, experiment, site=site, window=span.label, start=span.start or "", error=line
+        )
 
 
 def _where(options: dict[str, Any]) -> dict[str, Any]:
