@@ -1,72 +1,122 @@
-"""Who was told of a finding: tags on the runs, so that nobody is told the same thing twice."""
+"""What people are told: a finding when it begins, gets worse, lasts and ends; tags on the runs keep it to once."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from dynamask_mlflow.audit import publish
+from dynamask_mlflow._states import State
+from dynamask_mlflow.audit import tags as t
+from dynamask_mlflow.audit.episodes import Episode, days_between, episodes, jaccard
+from dynamask_mlflow.audit.history import AuditEntry, audit_history
 
-ALERTED, TOLD = "dynamask.alerted", "dynamask.told"
+REMINDER_DAYS = 90
 
 
-def already_alerted(verdict: Mapping[str, Any], experiment: str) -> bool:
-    """Whether the same finding was told for this window or for one that is joined to it by audits with that finding.
+@dataclass(frozen=True)
+class Notice:
+    """Something to tell. kind: "opened", "worse", "reminder", "ended" or "inconclusive"; episode: its name."""
 
-    Looked up in both directions: a backfill need not run in order.
-    """
-    from mlflow import MlflowClient
+    kind: str
+    episode: str
+    text: str
 
-    client, finding = MlflowClient(), verdict["fingerprint"]
-    runs = [entry.run_id for entry in publish.audit_history(experiment, verdict["model"], verdict["version"])]
-    if verdict["run_id"] not in runs:
-        return False
-    place = runs.index(verdict["run_id"])
-    for neighbours in (reversed(runs[: place + 1]), runs[place + 1 :]):
-        for tags in _tags(client, neighbours):
-            if tags.get(publish.FINGERPRINT) != finding:
+    @property
+    def key(self) -> str:
+        return f"{self.kind} {self.episode}"
+
+
+def due_notices(
+    verdict: Mapping[str, Any], experiment: str, alert_on: Sequence[str], reminder_days: int = REMINDER_DAYS
+) -> list[Notice]:
+    """What is new in a verdict, in the light of the audits of its series before and after it."""
+    history = audit_history(experiment, verdict["model"], verdict["version"], superseded=False)
+    return notices_of(history, str(verdict["run_id"]), describe_alert(verdict), alert_on, reminder_days)
+
+
+def notices_of(
+    history: Sequence[AuditEntry], run_id: str, line: str, alert_on: Sequence[str], reminder_days: int
+) -> list[Notice]:
+    """The same from a history; a run that is not in it, or was superseded, has nothing to tell."""
+    entry = next((entry for entry in history if entry.run_id == run_id), None)
+    if entry is None:
+        return []
+    series = [other for other in history if (other.series, other.site) == (entry.series, entry.site)]
+    if entry.verdict == State.INCONCLUSIVE:
+        return _inconclusive(series, entry, line) if entry.verdict in alert_on else []
+    found: list[Notice] = []
+    for episode in episodes(series):
+        if episode.ended_by is not None and episode.ended_by.run_id == run_id and _told(episode):
+            ended = Notice("ended", episode.name, f"ended: {_since(episode)} {line}")
+            found += [] if ended.key in entry.alerted else [ended]
+        if entry in episode.entries and entry.verdict in alert_on:
+            found += _finding(episode, entry, line, reminder_days)
+    return found
+
+
+def _finding(episode: Episode, entry: AuditEntry, line: str, reminder_days: int) -> list[Notice]:
+    told = _told(episode)
+    if not told:
+        return [Notice("opened", episode.name, line)]
+    if entry.verdict.severity > max(other.verdict.severity for other in told):
+        return [Notice("worse", episode.name, f"worse: {line}")]
+    if min(days_between(other, entry) for other in told) >= reminder_days:
+        return [Notice("reminder", episode.name, f"still, {_since(episode)} {line}")]
+    return []
+
+
+def _told(episode: Episode) -> list[AuditEntry]:
+    kinds = ("opened", "worse", "reminder")
+    return [entry for entry in episode.entries if any(notice.startswith(kinds) for notice in entry.alerted)]
+
+
+def _inconclusive(series: Sequence[AuditEntry], entry: AuditEntry, line: str) -> list[Notice]:
+    """Told once for neighbouring windows that were inconclusive for the same reasons."""
+    place = series.index(entry)
+    for neighbours in (reversed(series[: place + 1]), series[place + 1 :]):
+        for other in neighbours:
+            if other.verdict != State.INCONCLUSIVE or jaccard(other.kinds, entry.kinds) < 1:
                 break
-            if tags.get(ALERTED) == finding:
-                return True
-    return False
+            if any(notice.startswith("inconclusive") for notice in other.alerted):
+                return []
+    return [Notice("inconclusive", f"{entry.site} {entry.window}", line)]
 
 
-def told(run_id: str, finding: str) -> frozenset[str]:
-    """Names of those who were told of this finding, by an attempt that may have failed half-way."""
+def _since(episode: Episode) -> str:
+    windows = len(episode.entries)
+    return f"{episode.state} since {episode.entries[0].window} ({windows} window{'s' if windows > 1 else ''})."
+
+
+def notified(run_id: str, notice: Notice) -> frozenset[str]:
+    """Names of those who were told of it, by an attempt that may have failed half-way."""
     from mlflow import MlflowClient
 
-    stored = json.loads(MlflowClient().get_run(run_id).data.tags.get(TOLD, "{}"))
-    return frozenset(stored.get("by", ())) if stored.get("finding") == finding else frozenset()
+    stored = json.loads(MlflowClient().get_run(run_id).data.tags.get(t.NOTIFIED, "{}"))
+    return frozenset(stored.get("by", ())) if stored.get("notice") == notice.key else frozenset()
 
 
-def note_told(run_id: str, finding: str, by: Iterable[str]) -> None:
+def note_notified(run_id: str, notice: Notice, by: Iterable[str]) -> None:
     from mlflow import MlflowClient
 
-    MlflowClient().set_tag(run_id, TOLD, json.dumps({"finding": finding, "by": sorted(by)}))
+    MlflowClient().set_tag(run_id, t.NOTIFIED, json.dumps({"notice": notice.key, "by": sorted(by)}))
 
 
-def mark_alerted(verdict: Mapping[str, Any]) -> None:
+def mark_alerted(run_id: str, notice: Notice) -> None:
     """All were told."""
     from mlflow import MlflowClient
 
-    MlflowClient().set_tag(verdict["run_id"], ALERTED, verdict["fingerprint"])
+    client = MlflowClient()
+    stored = json.loads(client.get_run(run_id).data.tags.get(t.ALERTED, "{}"))
+    keys = sorted({*stored.get("notices", ()), notice.key})
+    client.set_tag(run_id, t.ALERTED, json.dumps({"notices": keys}))
 
 
 def describe_alert(verdict: Mapping[str, Any]) -> str:
-    """One line: state, model, window, the first reason."""
+    """One line: state, model, site, window, the first reason."""
     reason = next(iter(verdict["reasons"]), "")
-    return f"{verdict['state']}: {verdict['model']} version {verdict['version']}, {verdict['window']}. {reason}".strip()
-
-
-def tag_version(verdict: Mapping[str, Any]) -> None:
-    """The alert as a tag of the version, where people who look at the model see it."""
-    from mlflow import MlflowClient
-
-    MlflowClient().set_model_version_tag(
-        verdict["model"], verdict["version"], "dynamask.alert", describe_alert(verdict)[:4900]
-    )
-
-
-def _tags(client: Any, runs: Iterable[str]) -> Iterable[dict[str, str]]:
-    return (client.get_run(run).data.tags for run in runs)
+    site = "" if verdict.get("site", "default") == "default" else f", {verdict['site']}"
+    return (
+        f"{verdict['state']}: {verdict['model']} version {verdict['version']}{site}, {verdict['window']}. {reason}"
+    ).strip()

@@ -12,12 +12,20 @@ import numpy as np
 from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.errors import AuditError
 from dynamask_mlflow.audit.evidence import Evidence, compare, trust_of
+from dynamask_mlflow.audit.history import AuditEntry
 from dynamask_mlflow.audit.measured import Measured
-from dynamask_mlflow.audit.publish import AuditEntry
-from dynamask_mlflow.audit.reference import Reference, load_reference
+from dynamask_mlflow.audit.reference import Reference, load_reference, with_outcomes
 from dynamask_mlflow.audit.runtime import differences
 from dynamask_mlflow.audit.shards import gather_role
-from dynamask_mlflow.audit.statistics import CanaryResult, compare_refit, compare_versions, rounding_limit, split_causes
+from dynamask_mlflow.audit.statistics import (
+    CanaryResult,
+    Shift,
+    compare_refit,
+    compare_versions,
+    paired_shift,
+    rounding_limit,
+    split_causes,
+)
 from dynamask_mlflow.audit.windows import load_stays, parse_window
 
 MEASURED = "dynamask/measured.npz"
@@ -25,18 +33,23 @@ MEASURED = "dynamask/measured.npz"
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """The evidence and what it was made from. label: of the reference."""
+    """The evidence and what it was made from. label: of the reference. trend: the windows tested together, in words.
+
+    under: the version that the tests were asked of, if it is not the audited one.
+    """
 
     evidence: Evidence
     reference: Measured
     current: Measured
     label: str
+    trend: str = ""
+    under: str = ""
 
 
 def compare_shards(
     request: dict[str, Any], uris: Sequence[str], config: AuditConfig, history: Sequence[AuditEntry]
 ) -> Comparison:
-    """Join what was fitted and compare it. `history`: the audits of the version before this window."""
+    """Join what was fitted and compare it. `history`: the current audits of the series before this window."""
     current = gather_role(uris, "window", config.report_instances)
     if current is None:
         raise AuditError("Expected shards of the window, but none was planned.")
@@ -44,6 +57,12 @@ def compare_shards(
         why = next(iter(current.failures.values()), "no reason is known")
         raise AuditError(f"Expected explanations of the window's stays, but all {len(current.failures)} failed: {why}")
     stored = load_reference(request["reference_run_id"])
+    if stored.edges is None:
+        raise AuditError(
+            f"Expected a reference with deciles of its inputs, but {stored.run_id} has none; build it anew."
+        )
+    rows = np.asarray(request["rows"], dtype=np.intp)
+    current = with_outcomes(current, request["data"], rows, config).coded(stored.edges)
     reference, label = stored.measured, stored.window
     if config.reference == "rolling":
         complete = [entry for entry in history if entry.verdict in ("ok", "drift")]
@@ -53,12 +72,14 @@ def compare_shards(
         "canary": _canary(stored, gather_role(uris, "canary", config.anchors), config),
         "changed_anchors": _changed_anchors(stored, request, config),
         "noise": stored.noise,
+        "population": int(request.get("population", 0)),
     }
     old_window = gather_role(uris, "old_window")
     if old_window is None:
-        earlier = [] if config.reference == "rolling" else _earlier(request, stored.run_id, config, history)
+        chosen = [] if config.reference == "rolling" else trend_entries(request, config, history)
+        earlier = [_measured_of(entry.run_id) for entry in chosen]
         evidence = compare(reference, current, config, earlier=earlier, **more)
-        return Comparison(evidence, reference, current, label)
+        return Comparison(evidence, reference, current, label, trend=trend_label(chosen))
     # A new version against the reference of an old one: the data arm asks the old model, the model arm the anchors.
     new_anchors = gather_role(uris, "new_anchors")
     if stored.anchors is not None and new_anchors is not None and len(new_anchors) == len(stored.anchors):
@@ -66,18 +87,34 @@ def compare_shards(
         shift = more["versions"].channel_shift
         before = reference.mean_shares()[0]
         more["causes"] = split_causes(before, old_window.mean_shares()[0], before + shift, current.mean_shares()[0])
+    old_window = with_outcomes(old_window, request["data"], rows, config).coded(stored.edges)
+    under = f"version {stored.model.version}"
+    more |= {"under": under, "between_versions": _between(old_window, current)}
     evidence = compare(reference, old_window, config, trust=trust_of(current, config), **more)
-    return Comparison(evidence, reference, current, f"{label} (version {stored.model.version})")
+    return Comparison(evidence, reference, current, f"{label} ({under})", under=under)
 
 
-def _earlier(
-    request: dict[str, Any], reference_run_id: str, config: AuditConfig, history: Sequence[AuditEntry]
-) -> list[Measured]:
-    """The windows of the last audits against the same reference that could be judged, without overlaps.
+def _between(old: Measured, new: Measured) -> Shift | None:
+    """What both versions predict for the same stays."""
+    both = np.intersect1d(old.ids, new.ids)
+    if len(both) < 2:
+        return None
+    sorters = [np.argsort(part.ids) for part in (old, new)]
+    rows = [order[np.searchsorted(part.ids[order], both)] for part, order in zip((old, new), sorters, strict=True)]
+    first, second = old.numbers["risk"][rows[0]], new.numbers["risk"][rows[1]]
+    patients = old.patients[rows[0]]
+    return paired_shift(first, second, patients)
+
+
+def trend_entries(request: dict[str, Any], config: AuditConfig, history: Sequence[AuditEntry]) -> list[AuditEntry]:
+    """The last windows against the same reference that could be judged, without overlaps: what a trend is made of.
 
     A window that moved on its own is left out: it was told, and would otherwise alarm again in every audit after it.
+    Only what the audits found in their own windows counts, so that their order does not.
     """
-    limit, chosen = parse_window(request["window"]).start, []
+    reference_run_id = request["reference_run_id"]
+    limit = parse_window(request["window"]).start
+    chosen: list[AuditEntry] = []
     for entry in reversed(history):
         span = parse_window(entry.window)
         sound = entry.metrics.get("void") == 0 and entry.reference_run_id == reference_run_id
@@ -85,8 +122,13 @@ def _earlier(
             chosen.append(entry)
             limit = span.start
         if len(chosen) == config.trend_window - 1:
-            return [_measured_of(entry.run_id) for entry in chosen]
+            return chosen
     return []
+
+
+def trend_label(entries: Sequence[AuditEntry]) -> str:
+    """Which windows with which stays were tested together; the same for the same trend."""
+    return ", ".join(f"{entry.window}:{entry.content[:12]}" for entry in entries)
 
 
 def _moved(entry: AuditEntry, config: AuditConfig) -> bool:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from dynamask_mlflow.audit.spending import levels
+from dynamask_mlflow.audit.spending import levels, permutations_needed
 from dynamask_mlflow.masks.config import TASKS, ExplainConfig
 
 REFERENCES = ("pinned", "rolling")
 # What says where and how fast to compute, or what to show, but not what comes out.
-_CIRCUMSTANCES = ("device", "memory_budget", "progress", "shard_seconds", "report_instances", "time_unit")
+CIRCUMSTANCES = (
+    *("device", "memory_budget", "progress", "shard_seconds"),
+    *("report_instances", "time_unit", "reminder_days"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,11 +48,19 @@ class AuditConfig(ExplainConfig):
         canary_tolerance: share of attention that may move between two fits of the anchors.
         canary_rounding: an anchor's own shares may move so many times as far as the last bit of its inputs moves them.
         trust_alpha, trust_minimum: of the trust gate.
-        input_level: false discovery rate of the input arm.
+        input_level: false discovery rate of the list of inputs that moved.
+        important: a channel matters, and its inputs may warn, if the prediction changes without it by so many times as
+            much as without the average channel, in the reference window.
+        input_effect: Kolmogorov-Smirnov distance of an important channel's inputs, or of the predictions, that warns.
+        thresholds: of the predicted risk: the share of stays above each is watched.
+        risk_effect: change of the mean predicted risk that warns. alert_effect: change of the share above a threshold,
+            as a share of what it was. value_effect: change of a mean predicted value, in standard deviations.
+        performance_effect: change of AUROC, AUPRC, Brier score or calibration that warns, where outcomes are known.
         quality_effect: change of area, entropy, CE or ACC, in standard deviations, that alarms.
-        trend_window, trend_effect: a weaker move alarms if the last so many audits together prove it.
+        trend_window, trend_effect: a weaker move alarms if the last so many windows together prove it.
         max_failures: share of stays that may fail; beyond it the verdict is inconclusive.
         hash_ids: replace ids and patients by keyed hashes; the key is the variable DYNAMASK_ID_SALT.
+        reminder_days: an episode that lasts is told again after so many days.
         shard_seconds: estimated duration of one shard.
         report_instances: stays shown one by one in the report.
         time_unit: what one step is called.
@@ -81,11 +91,19 @@ class AuditConfig(ExplainConfig):
     trust_alpha: float = 0.01
     trust_minimum: int = 20
     input_level: float = 0.05
+    important: float = 1.0
+    input_effect: float = 0.15
+    thresholds: tuple[float, ...] = (0.5,)
+    risk_effect: float = 0.02
+    alert_effect: float = 0.25
+    value_effect: float = 0.2
+    performance_effect: float = 0.02
     quality_effect: float = 0.5
     trend_window: int = 3
     trend_effect: float = 0.0125
     max_failures: float = 0.1
     hash_ids: bool = False
+    reminder_days: int = 90
     shard_seconds: float = 300.0
     report_instances: int = 40
     time_unit: str = "hour"
@@ -100,20 +118,23 @@ class AuditConfig(ExplainConfig):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"Expected {name} >= 1, or None for all, but got {value}.")
-        for name in ("minimum", "block", "trend_window", "trust_minimum", "audits_per_year"):
+        for name in ("minimum", "block", "trend_window", "trust_minimum", "audits_per_year", "reminder_days"):
             if getattr(self, name) < 1:
                 raise ValueError(f"Expected {name} >= 1, but got {getattr(self, name)}.")
         for name in ("anchors", "noise_seeds", "report_instances"):
             if getattr(self, name) < 0:
                 raise ValueError(f"Expected {name} >= 0, but got {getattr(self, name)}.")
+        if not isinstance(self.thresholds, list | tuple):
+            raise ValueError(f"Expected thresholds such as [0.3, 0.5], but got {self.thresholds!r}.")
+        object.__setattr__(self, "thresholds", tuple(sorted({float(t) for t in self.thresholds})))
         shares = ("alpha", "locate_alpha", "effect", "trend_effect", "tolerance", "trust_alpha", "input_level")
-        for name in (*shares, "attention_area"):
+        warning = ("input_effect", "risk_effect", "performance_effect")
+        for name in (*shares, *warning, "attention_area"):
             if not 0 < getattr(self, name) < 1:
                 raise ValueError(f"Expected {name} in (0, 1), but got {getattr(self, name)}.")
         if not 0 <= self.max_failures <= 1:
             raise ValueError(f"Expected max_failures in [0, 1], but got {self.max_failures}.")
-        # The smallest of three p-values is at best 3 / (permutations + 1).
-        needed = math.ceil(3 / min(self.levels.values()))
+        needed = permutations_needed(self.alpha, self.audits_per_year)
         if self.permutations < needed:
             raise ValueError(
                 f"Expected at least {needed} permutations for alpha {self.alpha} over {self.audits_per_year} audits, "
@@ -124,7 +145,7 @@ class AuditConfig(ExplainConfig):
 
     @property
     def levels(self) -> dict[str, float]:
-        """The p-values that alarm, by what is tested: "attention", "trend" and "quality"."""
+        """The p-values that alarm, by what is tested: "attention", "trend", "quality", "predictions" and "inputs"."""
         return levels(self.alpha, self.audits_per_year)
 
     def fit_config(self, **changes: Any) -> ExplainConfig:
@@ -148,14 +169,14 @@ class AuditConfig(ExplainConfig):
         chosen = {
             f.name: given[f.name]
             for f in fields(ExplainConfig)
-            if f.name not in _CIRCUMSTANCES and getattr(self, f.name) != f.default
+            if f.name not in CIRCUMSTANCES and getattr(self, f.name) != f.default
         }
         return digest(chosen | {name: given[name] for name in ("measured_only", "attention_area", "task", "seed")})
 
     @property
     def audit_digest(self) -> str:
         """Of the settings on which a verdict depends."""
-        return digest({k: v for k, v in self.to_dict().items() if k not in _CIRCUMSTANCES})
+        return digest({k: v for k, v in self.to_dict().items() if k not in CIRCUMSTANCES})
 
 
 def digest(value: Any) -> str:

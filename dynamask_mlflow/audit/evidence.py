@@ -16,15 +16,19 @@ from dynamask_mlflow.audit.statistics import (
     DriftTest,
     InputTest,
     Permutations,
+    PredictionTest,
     QualityShift,
+    Shift,
     TrustResult,
     VersionShift,
     check_trust,
-    input_test,
     ndcg,
     staged_drift_test,
+    staged_input_test,
+    staged_prediction_test,
     staged_quality_test,
 )
+from dynamask_mlflow.audit.statistics.marginals import Floats
 
 _QUALITY = {
     "area": "legibility",
@@ -48,10 +52,16 @@ class Evidence:
 
     Attributes:
         instances: explained stays of the window whose mask looks somewhere. reference_instances: the same.
+        population: stays of the window, of which `sampled` were drawn. idle: explained stays whose mask looks nowhere.
         failures: stays that could not be explained, of `sampled`; first_failure: why the first could not.
+        importance: (d,) shares of attention by channel in the reference window. effects: (d,) mean change of the
+            prediction without each channel, in the reference window.
+        predictions: the test of the predictions, of all stays that have one.
         blockers: kind -> a sentence that forbids a comparison at all (settings, channels).
         changed_anchors: stored anchors whose inputs in the data are no longer the same.
         noise: share that another seed of the explainer moves, between "channels" and "hours": the noise floor.
+        under: the version that attention, predictions and inputs were asked of, if it is not the audited one.
+        between_versions: predictions of both versions for the same stays of the window, old and new.
         trend: the test of this window together with those of the audits before it; trend_windows: how many in all.
     """
 
@@ -62,9 +72,14 @@ class Evidence:
     sampled: int
     failures: int
     first_failure: str = ""
+    population: int = 0
+    idle: int = 0
+    importance: Floats | None = None
+    effects: Floats | None = None
     blockers: Mapping[str, str] = field(default_factory=dict)
     drift: DriftTest | None = None
     inputs: InputTest | None = None
+    predictions: PredictionTest | None = None
     quality: Mapping[str, QualityShift] = field(default_factory=dict)
     ndcg: float = float("nan")
     trust: TrustResult | None = None
@@ -75,6 +90,8 @@ class Evidence:
     noise: Mapping[str, float] = field(default_factory=dict)
     trend: DriftTest | None = None
     trend_windows: int = 0
+    under: str = ""
+    between_versions: Shift | None = None
 
 
 def quality_kind(name: str) -> str:
@@ -107,40 +124,80 @@ def compare(
         "sampled": len(current) + len(current.failures),
         "failures": len(current.failures),
         "first_failure": next(iter(current.failures.values()), ""),
+        "idle": len(current) - int(now.sum()),
         "blockers": blockers,
         "trust": trust_of(current, config),
     }
     if "channels" in blockers or min(counts["instances"], counts["reference_instances"]) < 2:
         return Evidence(**{**counts, **more})
-    both = _Pair((reference,), (current,), config)
+    both = _Pair((reference,), (current,), config, lambda part: part.usable)
     known = [name for name in _QUALITY if name in reference.numbers and name in current.numbers]
     numbers = {name: np.concatenate([part.numbers[name][part.usable] for part in both.parts]) for name in known}
     found: dict[str, Any] = {
         "drift": both.test(config),
         "quality": staged_quality_test(numbers, both.draws),
         "ndcg": ndcg(*(part.mean_shares()[0] for part in (reference, current))),
+        "importance": reference.mean_shares()[0],
+        "effects": reference.mean_effects(),
+        "predictions": _predictions(reference, current, config, both),
     }
     if look_at_inputs:
-        values, missing = both.join(lambda part: part.values), both.join(lambda part: part.missing)
-        found["inputs"] = input_test(values, missing, both.draws.few)
+        edges = reference.input_edges() if reference.has_inputs else None
+        parts = [part if edges is None else part.coded(edges) for part in both.parts]
+        codes = np.concatenate([part.codes[part.usable] for part in parts])
+        found["inputs"] = staged_input_test(codes, both.draws)
     fitting = [part for part in earlier if not channel_blocker(reference, part) and part.usable.any()]
     if fitting:
-        together = _Pair((reference,), (*fitting, current), config)
+        together = _Pair((reference,), (*fitting, current), config, lambda part: part.usable)
         found |= {"trend": together.test(config), "trend_windows": len(fitting) + 1}
     return Evidence(**{**counts, **found, **more})
 
 
-class _Pair:
-    """Usable stays of the reference and of one or several windows, with permutations of their patients."""
+def _predictions(reference: Measured, current: Measured, config: AuditConfig, drawn: _Pair) -> PredictionTest | None:
+    """All stays with a prediction, also those whose mask looks nowhere."""
+    parts = (reference, current)
+    if any("risk" not in part.numbers for part in parts):
+        return None
+    both = _Pair((reference,), (current,), config, lambda part: np.isfinite(part.numbers["risk"]))
+    if np.array_equal(both.draws.patients, drawn.draws.patients) and len(both.draws.current) == len(
+        drawn.draws.current
+    ):
+        both = drawn  # the same stays: their permutations are there
+    if both.draws.current.all() or not both.draws.current.any():
+        return None
+    task = "regression" if "squared_error" in reference.numbers else "classification"
 
-    def __init__(self, before: Sequence[Measured], now: Sequence[Measured], config: AuditConfig) -> None:
-        self.parts = (*before, *now)
-        sizes = [sum(int(part.usable.sum()) for part in parts) for parts in (before, now)]
+    def number(name: str) -> Any:
+        known = all(name in part.numbers for part in parts)
+        return both.join(lambda part: part.numbers[name]) if known else None
+
+    return staged_prediction_test(
+        number("risk"),
+        both.draws,
+        thresholds=config.thresholds if task == "classification" or config.thresholds != (0.5,) else (),
+        classes=number("class"),
+        outcomes=number("label"),
+        task=task,
+    )
+
+
+class _Pair:
+    """Some stays of the reference and of one or several windows, with permutations of their patients."""
+
+    def __init__(
+        self,
+        before: Sequence[Measured],
+        now: Sequence[Measured],
+        config: AuditConfig,
+        chosen: Callable[[Measured], Any],
+    ) -> None:
+        self.parts, self.chosen = (*before, *now), chosen
+        sizes = [sum(int(chosen(part).sum()) for part in parts) for parts in (before, now)]
         current = np.arange(sum(sizes)) >= sizes[0]
         self.draws = Permutations(current, self.join(lambda part: part.patients), config.permutations, config.seed)
 
     def join(self, pick: Callable[[Measured], Any]) -> Any:
-        return np.concatenate([pick(part)[part.usable] for part in self.parts])
+        return np.concatenate([pick(part)[self.chosen(part)] for part in self.parts])
 
     def test(self, config: AuditConfig) -> DriftTest:
         by_channel, by_time = self.join(lambda part: part.by_channel), self.join(lambda part: part.by_time)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dynamask_mlflow.audit import words
+import numpy as np
+
+from dynamask_mlflow.audit import messages
 from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.evidence import QUALITY_NAMES, Evidence, quality_kind
 from dynamask_mlflow.audit.statistics import DriftTest, Effect, VersionShift
@@ -32,19 +34,19 @@ def _attention(test: DriftTest, evidence: Evidence, config: AuditConfig) -> list
 
 
 def _trend(test: DriftTest, evidence: Evidence, config: AuditConfig) -> list[Violation]:
-    """The last audits together; of both axes the one that moved further."""
+    """The last windows together; of both axes the one that moved further."""
     if test.p_value > config.levels["trend"]:
         return []
     subject, effect, text = max(_axes(test, evidence, config), key=lambda axis: axis[1].lower)
     if effect.lower < config.trend_effect:
         return []
-    text = f"A weak move persists over the last {evidence.trend_windows} audits: {text[:1].lower()}{text[1:]}"
+    text = f"A weak move persists over the last {evidence.trend_windows} windows: {text[:1].lower()}{text[1:]}"
     return [_moved("trend", subject, text, effect, config.trend_effect, test)]
 
 
 def _axes(test: DriftTest, evidence: Evidence, config: AuditConfig) -> list[tuple[str, Effect, str]]:
-    channels = words.channel_sentence(test, evidence.channel_names, config.locate_alpha)
-    hours = words.hour_sentence(test, evidence.times, config.time_unit, config.block)
+    channels = messages.channel_sentence(test, evidence.channel_names, config.locate_alpha)
+    hours = messages.hour_sentence(test, evidence.times, config.time_unit, config.block)
     return [("channels", test.channels, channels), ("hours", test.hours, hours)]
 
 
@@ -68,7 +70,7 @@ def _quality(evidence: Evidence, config: AuditConfig) -> list[Violation]:
             continue
         text = (
             f"The {QUALITY_NAMES[name]} changed from {shift.reference:.3g} to {shift.current:.3g} "
-            f"({abs(shift.effect):.2g} standard deviations, {words.chance(shift.p_value)})."
+            f"({abs(shift.effect):.2g} standard deviations, {messages.chance(shift.p_value)})."
         )
         found.append(
             Violation(
@@ -96,26 +98,27 @@ def version_alarms(shift: VersionShift, config: AuditConfig) -> list[str]:
 
 
 def _versions(shift: VersionShift, names: tuple[str, ...], config: AuditConfig) -> list[Violation]:
-    verb = "gained" if shift.channel_shift[shift.channel] > 0 else "lost"
+    order = np.argsort(-np.abs(shift.channel_shift))[:4]
+    changes = "; ".join(f"{names[i]} {messages.points(float(shift.channel_shift[i]))}" for i in order)
     sentences = {
         "lost": (
             names[shift.lost_channel],
             f"The new version hardly looks at {names[shift.lost_channel]} any more: "
-            f"{words.percent(shift.lost)} of its share is gone on the same stays.",
+            f"{messages.percent(shift.lost)} of its share is gone on the same stays "
+            f"({messages.points(float(shift.channel_shift[shift.lost_channel]))}).",
             shift.lost,
             config.version_lost,
         ),
         "channel": (
             names[shift.channel],
-            f"The new version looks elsewhere on the same stays: {names[shift.channel]} {verb} "
-            f"{words.percent(shift.largest)}.",
+            f"The new version looks elsewhere on the same stays: {changes}.",
             shift.largest,
             config.version_channel,
         ),
         "hours": (
             "hours",
             f"The new version looks at other {config.time_unit}s of the same stays: "
-            f"{words.percent(shift.hours)} moved.",
+            f"{messages.percent(shift.hours)} moved.",
             shift.hours,
             config.version_hours,
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from dynamask_mlflow.audit.statistics import attention, shares
 from dynamask_mlflow.masks.result import Masks
 from dynamask_mlflow.tracking.erasure import Eraser
 from dynamask_mlflow.tracking.isolation import isolate
-from dynamask_mlflow.tracking.sampling import risk
+from dynamask_mlflow.tracking.sampling import predicted_labels, risk
 from dynamask_mlflow.tracking.sequences import Sequences
 
 if TYPE_CHECKING:
@@ -96,6 +97,7 @@ def _measure(
         "area": masks.area.astype(np.float64),
         "entropy": metrics.entropy(masks.masks, where) / (where.sum(axis=(1, 2)) * np.log(2)),
         "risk": risk(outputs, task),
+        **_classes(outputs, task),
         **_worth(good, outputs, outputs_of, task, masks, weights, where, owners),
     }
     values, missing = input_summary(sequences.take(rows))
@@ -107,6 +109,8 @@ def _measure(
         numbers=numbers,
         values=values,
         missing=missing,
+        codes=np.zeros((len(rows), 0), dtype=np.int8),
+        effects=_channel_effects(good.x, risk(outputs, task), outputs_of, task),
         attention=(weights / np.where(total > 0, total, 1)).sum(axis=0),
         masks=masks.masks[:keep].astype(np.float32),
         failures={sample.ids[row]: _message(error) for row, error in done.failures.items()},
@@ -160,6 +164,26 @@ def _worth(
     return found
 
 
+def _channel_effects(x: NDArray[np.float32], whole: NDArray[np.float64], outputs_of: Any, task: str) -> Any:
+    """(N, d): how the prediction changes when a channel is 0 throughout, which is its mean: what rests on it.
+
+    Attention says where a mask looks first, this how far the prediction would go; inputs that moved matter by this.
+    """
+    effects = np.zeros((len(x), x.shape[2]))
+    for channel in range(x.shape[2]):
+        without = x.copy()
+        without[:, :, channel] = 0
+        effects[:, channel] = risk(outputs_of(without), task) - whole
+    return effects
+
+
+def _classes(outputs: NDArray[Any], task: str) -> dict[str, NDArray[np.float64]]:
+    """The predicted class, where there are more than two; of two the risk tells."""
+    if task != "classification" or outputs.shape[-1] <= 2:
+        return {}
+    return {"class": predicted_labels(outputs).astype(np.float64)}
+
+
 def _somebody_else(patients: NDArray[np.str_]) -> NDArray[np.intp]:
     """For each stay the next one, in a circle, that belongs to another patient; -1 if there is none."""
     n = len(patients)
@@ -185,6 +209,8 @@ def _nothing(sequences: Sequences, failures: dict[str, str], seconds: float) -> 
         numbers=dict.fromkeys(names, empty),
         values=np.zeros((0, channels)),
         missing=np.zeros((0, channels)),
+        codes=np.zeros((0, 0), dtype=np.int8),
+        effects=np.zeros((0, channels)),
         attention=np.zeros((steps, channels)),
         masks=np.zeros((0, steps, channels), dtype=np.float32),
         failures=failures,
@@ -195,4 +221,6 @@ def _nothing(sequences: Sequences, failures: dict[str, str], seconds: float) -> 
 
 
 def _message(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"[:500]
+    """What went wrong, without numbers: a model's error may quote a patient's values."""
+    text = re.sub(r"[-+]?\d[\d.,e+-]*", "#", " ".join(str(error).split()))
+    return f"{type(error).__name__}: {text}"[:200]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynamask_mlflow._npz import load_arrays
+from dynamask_mlflow.audit.statistics import Codes, decile_codes, decile_edges
 from dynamask_mlflow.tracking.spool import write_whole
 
-SCHEMA_VERSION = 1
-_ARRAYS = ("ids", "patients", "by_channel", "by_time", "values", "missing", "attention", "masks")
+SCHEMA_VERSION = 2
+_BY_STAY = ("ids", "patients", "by_channel", "by_time", "values", "missing", "codes", "effects")
+_ARRAYS = (*_BY_STAY, "attention", "masks")
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +30,11 @@ class Measured:
         by_channel: (N, d), by_time: (N, T): shares of attention; NaN where the model does not react at all.
         numbers: name -> (N,): area, entropy, risk; "ce" and "acc", or "squared_error", without the mask's cells;
             "other" and "mean_map", the same shift for another patient's mask and for the mean map.
-        values: (N, d) mean of what was measured, NaN where nothing was. missing: (N, d) share that was not.
+            "label", the outcome, NaN where it is not known.
+        values: (N, d) mean of what was measured, NaN where nothing was. missing: (N, d) share that was not. Both are
+            (N, 0) in what leaves the store: only their codes do.
+        codes: (N, 2 d) places of values and missing rates among the deciles of a reference; (N, 0) until it is known.
+        effects: (N, d) change of the prediction when a channel is set to 0, the mean of standardised inputs.
         attention: (T, d) sum over the stays of their shares by cell.
         masks: (k, T, d) masks of the first k stays.
         failures: id -> what went wrong, for stays that are not among the N.
@@ -42,6 +48,8 @@ class Measured:
     numbers: Mapping[str, NDArray[np.float64]]
     values: NDArray[np.float64]
     missing: NDArray[np.float64]
+    codes: Codes
+    effects: NDArray[np.float64]
     attention: NDArray[np.float64]
     masks: NDArray[np.float32]
     failures: Mapping[str, str]
@@ -67,6 +75,32 @@ class Measured:
         count = max(int(good.sum()), 1)
         return self.by_channel[good].mean(axis=0), self.by_time[good].mean(axis=0), self.attention / count
 
+    @property
+    def has_inputs(self) -> bool:
+        """Whether the stays' mean inputs are in here, and not only their codes."""
+        return bool(self.values.shape[1] > 0)
+
+    def mean_effects(self) -> NDArray[np.float64]:
+        """(d,) mean size of the change of the prediction without each channel: how much rests on it."""
+        return np.asarray(np.abs(self.effects).mean(axis=0)) if len(self) else np.zeros(self.effects.shape[1])
+
+    def input_edges(self) -> NDArray[np.float64]:
+        """(2 d, 9) deciles of the values and of the missing rates."""
+        return decile_edges(np.concatenate([self.values, self.missing], axis=1))
+
+    def coded(self, edges: NDArray[np.float64]) -> Measured:
+        """The same without mean inputs, which are replaced by their places among the deciles of a reference."""
+        if not self.has_inputs:
+            return self
+        nothing = np.zeros((len(self), 0))
+        codes = decile_codes(np.concatenate([self.values, self.missing], axis=1), edges)
+        return replace(self, values=nothing, missing=nothing, codes=codes)
+
+    def with_number(self, name: str, by_id: Mapping[str, float]) -> Measured:
+        """One more number a stay; NaN where none is given."""
+        found = np.array([by_id.get(str(stay), np.nan) for stay in self.ids], dtype=np.float64)
+        return replace(self, numbers={**self.numbers, name: found})
+
     @classmethod
     def concatenate(cls, parts: Sequence[Measured], keep: int) -> Measured:
         """Join shards in order, with the masks of at most `keep` stays.
@@ -81,10 +115,7 @@ class Measured:
                 raise ValueError("Expected parts with the same channels and times, but they differ.")
         shown = [str(name) for part in parts for name in part.record.get("shown", ())][:keep]
         return cls(
-            **{
-                name: np.concatenate([getattr(part, name) for part in parts])
-                for name in ("ids", "patients", "by_channel", "by_time", "values", "missing")
-            },
+            **{name: np.concatenate([getattr(part, name) for part in parts]) for name in _BY_STAY},
             numbers={
                 name: np.concatenate([part.numbers[name] for part in parts if len(part)] or [np.zeros(0)])
                 for name in first.numbers
@@ -130,7 +161,7 @@ class Measured:
         if meta.get("schema_version") != SCHEMA_VERSION:
             raise ValueError(
                 f"Expected measured stays of schema version {SCHEMA_VERSION}, but {path} has "
-                f"{meta.get('schema_version')}."
+                f"{meta.get('schema_version')}; if they are of a reference, build it again."
             )
         return cls(
             **{name: stored[name] for name in _ARRAYS},

@@ -27,6 +27,12 @@ class ModelRef:
     def uri(self) -> str:
         return f"models:/{self.name}/{self.version}"
 
+    @property
+    def model_id(self) -> str | None:
+        """Of the logged model, where MLflow knows one."""
+        name = self.source.removeprefix("models:/")
+        return name if name.startswith("m-") else None
+
     def to_dict(self) -> dict[str, str]:
         return asdict(self)
 

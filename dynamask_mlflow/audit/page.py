@@ -7,50 +7,72 @@ from typing import Any
 
 import numpy as np
 
+from dynamask_mlflow.audit.comparison import Comparison
 from dynamask_mlflow.audit.config import AuditConfig
-from dynamask_mlflow.audit.evidence import Evidence
-from dynamask_mlflow.audit.measured import Measured
-from dynamask_mlflow.audit.publish import AuditEntry
+from dynamask_mlflow.audit.history import AuditEntry
+from dynamask_mlflow.audit.identity import DEFAULT_SITE
+from dynamask_mlflow.audit.statistics.marginals import Floats
 from dynamask_mlflow.audit.verdict import Verdict
 from dynamask_mlflow.report import AuditPoint, DriftData, ReportData, render_report
 
-_DRAWN = ("moved_channels", "moved_hours")
-_TESTS = {
-    "p_value": "p-value of the whole test",
-    "p_energy": "p-value, energy distance",
-    "p_channels": "p-value, largest change of a channel",
-    "p_hours": "p-value, largest change of an hour",
-    "moved_channels": "share moved between channels",
-    "moved_channels_upper": "its 95 % upper bound",
-    "moved_hours": "share moved in time",
-    "moved_hours_upper": "its 95 % upper bound ",
-    "noise_channels": "noise floor: share that another seed moves between channels",
-    "noise_hours": "noise floor: share that another seed moves in time",
-    "ndcg": "nDCG of the channels' order",
-    "inputs_moved": "channels whose inputs moved",
-    "trend_p_value": "p-value of the last audits together",
-    "trend_moved_channels": "share moved between channels in the last audits together",
-    "trend_moved_hours": "share moved in time in the last audits together",
-    "canary_moved": "canary: share moved",
-    "canary_each": "canary: share moved in the median anchor",
-    "trust_wins_other": "trust: stays won against another patient's mask",
-    "trust_wins_mean_map": "trust: stays won against the mean map",
+# What is drawn over time: metric -> title of the panel.
+_DRAWN = {
+    "proven_channels": "Attention moved between channels, at least (share of the total)",
+    "proven_hours": "Attention moved in time, at least (share of the total)",
+    "predicted": "Mean predicted risk or value",
 }
+_TESTS = {
+    "p_value": "Attention: p-value of the whole test",
+    "moved_channels": "Attention moved between channels (share of the total)",
+    "moved_channels_lower": "at least (95 % lower bound, channels)",
+    "moved_channels_upper": "at most (95 % upper bound, channels)",
+    "moved_hours": "Attention moved in time (share of the total)",
+    "moved_hours_lower": "at least (95 % lower bound, time)",
+    "moved_hours_upper": "at most (95 % upper bound, time)",
+    "p_energy": "p-value of the energy distance",
+    "p_channels": "p-value of the largest change of a channel",
+    "p_hours": "p-value of the largest change of an hour",
+    "noise_channels": "Noise floor: share that another seed moves between channels",
+    "noise_hours": "Noise floor: share that another seed moves in time",
+    "ndcg": "nDCG of the channels' order",
+    "predicted_reference": "Mean prediction in the reference window",
+    "predicted": "Mean prediction in this window",
+    "predicted_low": "lower end of its change (95 %)",
+    "predicted_high": "upper end of its change (95 %)",
+    "predictions_p_value": "Predictions: smallest p-value, adjusted",
+    "auroc_reference": "AUROC in the reference window",
+    "auroc": "AUROC in this window",
+    "brier_reference": "Brier score in the reference window",
+    "brier": "Brier score in this window",
+    "calibration_reference": "Observed minus predicted in the reference window",
+    "calibration": "Observed minus predicted in this window",
+    "labelled": "Stays of this window with a known outcome",
+    "inputs_moved": "Channels whose inputs moved",
+    "trend_p_value": "p-value of the last windows together",
+    "trend_moved_channels": "Attention moved between channels in the last windows together",
+    "trend_moved_hours": "Attention moved in time in the last windows together",
+    "canary_moved": "Canary: share moved",
+    "canary_each": "Canary: share moved in the median anchor",
+    "trust_wins_other": "Trust: stays won against another patient's mask",
+    "trust_wins_mean_map": "Trust: stays won against the mean map",
+    "instances": "Stays compared",
+    "left_out": "Stays left out",
+}
+# Numbers of masks shown for each stay; a model of values has the squared error in place of CE and ACC.
+_BY_STAY = ("area", "entropy", "ce", "acc", "squared_error")
 
 
 def render_audit(
     verdict: Verdict,
-    evidence: Evidence,
-    reference: Measured,
-    current: Measured,
+    found: Comparison,
     history: Sequence[AuditEntry],
     config: AuditConfig,
     *,
-    reference_label: str,
     created_at: str,
     task: Any = "classification",
 ) -> str | None:
     """The page, or None if there is no mask to show or nothing to set it against."""
+    evidence, reference, current = found.evidence, found.reference, found.current
     if not len(current.masks) or evidence.blockers:
         return None
     shown = [str(name) for name in current.record["shown"]]
@@ -59,26 +81,26 @@ def render_audit(
     test = evidence.drift
     drift = DriftData(
         verdict=verdict.state,
-        reasons=verdict.reasons,
-        reference_label=f"reference {reference_label}",
-        current_label=verdict.window,
+        reasons=(*verdict.reasons, *verdict.diagnosis),
+        reference_label=f"reference {found.label}",
+        current_label=verdict.window if not found.under else f"{verdict.window} (version {verdict.version})",
         reference_by_channel=p0,
         current_by_channel=p1,
         reference_by_time=h0,
         current_by_time=h1,
         reference_profile=map0,
         current_profile=map1,
-        moved_channels=[] if test is None else [int(i) for i in np.flatnonzero(test.channel_p <= config.locate_alpha)],
-        moved_times=[] if test is None else [int(i) for i in np.flatnonzero(test.hour_p <= config.locate_alpha)],
-        tests={words: verdict.metrics[name] for name, words in _TESTS.items() if name in verdict.metrics},
+        moved_channels=_beyond(None if test is None or found.under else test.channel_p, config),
+        moved_times=_beyond(None if test is None or found.under else test.hour_p, config),
+        tests=_tests(verdict, found.under),
         causes={} if evidence.causes is None else evidence.causes.sizes(),
         history=[*(_point(entry) for entry in history if entry.window != verdict.window), _now(verdict)],
-        thresholds=dict.fromkeys(_DRAWN, config.effect),
+        thresholds={_DRAWN[name]: config.effect for name in ("proven_channels", "proven_hours")},
     )
-    numbers = {name: current.numbers[name][rows] for name in ("area", "entropy", "ce") if name in current.numbers}
+    numbers = {name: current.numbers[name][rows] for name in _BY_STAY if name in current.numbers}
     return render_report(
         ReportData(
-            title=f"Audit of {verdict.model} version {verdict.version}, {verdict.window}",
+            title=f"Audit of {verdict.model} version {verdict.version}, {_place(verdict)}{verdict.window}",
             model=f"{verdict.model} version {verdict.version}",
             created_at=created_at,
             task=task,
@@ -99,9 +121,22 @@ def render_audit(
     )
 
 
+def _place(verdict: Verdict) -> str:
+    return "" if verdict.site == DEFAULT_SITE else f"{verdict.site}, "
+
+
+def _tests(verdict: Verdict, under: str) -> dict[str, float]:
+    """The numbers in words. With a new version the tests ask the old one: what moved is the data, not the model."""
+    lead = f"Asked of {under}, data alone. " if under else ""
+    return {lead + words: verdict.metrics[name] for name, words in _TESTS.items() if name in verdict.metrics}
+
+
+def _beyond(p: Floats | None, config: AuditConfig) -> list[int]:
+    return [] if p is None else [int(i) for i in np.flatnonzero(p <= config.locate_alpha)]
+
+
 def _point(entry: AuditEntry) -> AuditPoint:
-    verdict: Any = entry.verdict
-    return AuditPoint(label=entry.window, verdict=verdict, metrics=_drawn(entry.metrics))
+    return AuditPoint(label=entry.window, verdict=entry.verdict, metrics=_drawn(entry.metrics))
 
 
 def _now(verdict: Verdict) -> AuditPoint:
@@ -109,4 +144,4 @@ def _now(verdict: Verdict) -> AuditPoint:
 
 
 def _drawn(metrics: Any) -> dict[str, float]:
-    return {name: float(metrics[name]) for name in _DRAWN if name in metrics}
+    return {title: float(metrics[name]) for name, title in _DRAWN.items() if name in metrics}

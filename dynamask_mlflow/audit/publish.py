@@ -1,55 +1,19 @@
-"""What audits leave in MLflow: one run for each window, tags on the version, a section in its description."""
+"""What an audit leaves in its run: files and metrics by way of a spool, the verdict, links to what it supersedes."""
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from dynamask_mlflow.audit import tags as t
+from dynamask_mlflow.audit.history import PREFIX, AuditEntry
+from dynamask_mlflow.audit.identity import site_tag
 from dynamask_mlflow.audit.models import ModelRef
 from dynamask_mlflow.audit.verdict import Verdict
-from dynamask_mlflow.tracking.filters import tag_equals
 from dynamask_mlflow.tracking.metric_log import Point
-
-if TYPE_CHECKING:
-    from mlflow import MlflowClient
-    from mlflow.entities import Run
-
-KEY, KIND, MODEL, VERSION = "dynamask.audit_key", "dynamask.kind", "dynamask.model", "dynamask.version"
-WINDOW, WINDOW_START = "dynamask.window", "dynamask.window_start"
-VERDICT, AUDITED_AT = "dynamask.verdict", "dynamask.audited_at"
-REFERENCE, FINGERPRINT = "dynamask.reference_run_id", "dynamask.finding"
-PREFIX = "dynamask/audit"
-_BEGIN, _END = "<!-- dynamask audit -->", "<!-- /dynamask audit -->"
-
-
-def find_or_create_run(experiment: str, key: str, name: str, tags: Mapping[str, str]) -> str:
-    """The one run with this key in the experiment, opened anew, or a new one."""
-    from mlflow import MlflowClient
-
-    client = MlflowClient()
-    home = _experiment(client, experiment)
-    matches = client.search_runs([home], tag_equals(KEY, key), order_by=["attributes.start_time ASC"])
-    found = [run for run in matches if run.data.tags[KEY] == key]
-    if found:
-        run_id = str(found[0].info.run_id)
-        client.update_run(run_id, status="RUNNING")
-    else:
-        run_id = str(client.create_run(home, tags={**tags, KEY: key}, run_name=name).info.run_id)
-    for tag, value in tags.items():
-        if not found or found[0].data.tags.get(tag) != value:
-            client.set_tag(run_id, tag, value)
-    return run_id
-
-
-def close_run(run_id: str, failed: bool = False) -> None:
-    from mlflow import MlflowClient
-
-    MlflowClient().set_terminated(run_id, "FAILED" if failed else "FINISHED")
 
 
 def upload_results(
@@ -99,120 +63,54 @@ def upload_results(
         raise
 
 
-def mark_version(ref: ModelRef, verdict: Verdict, run_id: str, history: Sequence[AuditEntry]) -> None:
-    """Tags on the run and on the version, and the audit section of the version's description."""
+def conclude_run(run_id: str, verdict: Verdict, trend: str) -> None:
+    """Write the verdict on the run; from now on it is an audit of the history. The verdict's tag comes last."""
     from mlflow import MlflowClient
 
     client = MlflowClient()
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    client.set_tag(run_id, VERDICT, verdict.state)
-    client.set_tag(run_id, FINGERPRINT, verdict.fingerprint)
-    client.set_tag(run_id, "mlflow.note.content", "\n".join(f"- {reason}" for reason in verdict.reasons))
-    tags = {VERDICT: verdict.state, AUDITED_AT: now, "dynamask.audited_window": verdict.window}
-    if verdict.reference_run_id:
-        client.set_tag(run_id, REFERENCE, verdict.reference_run_id)
+    finding = {
+        "kinds": sorted({violation.kind for violation in verdict.violations}),
+        "channels": list(verdict.channels)[:60],
+        "inputs": [v.subject for v in verdict.violations if v.kind == "inputs"][:60],
+        "reason": next(iter(verdict.reasons), "")[:400],
+    }
+    tags = {
+        t.FINDING: json.dumps(finding)[: t.LONGEST],
+        t.TREND: trend,
+        t.AUDITED_AT: datetime.now(UTC).isoformat(timespec="microseconds"),
+        "mlflow.note.content": "\n".join(f"- {text}" for text in (*verdict.reasons, *verdict.diagnosis)),
+        t.VERDICT: str(verdict.state),
+    }
     for tag, value in tags.items():
-        client.set_model_version_tag(ref.name, ref.version, tag, value)
-    before = client.get_model_version(ref.name, ref.version).description or ""
-    client.update_model_version(ref.name, ref.version, with_section(before, _section(verdict, now, history)))
+        client.set_tag(run_id, tag, value)
 
 
-def pin_reference(ref: ModelRef, run_id: str, window: str) -> None:
+def link_superseded(entries: list[AuditEntry], run_id: str) -> None:
+    """Tags both ways between the audits of a slot, oldest conclusion first; only those that differ are written."""
     from mlflow import MlflowClient
 
     client = MlflowClient()
-    client.set_model_version_tag(ref.name, ref.version, REFERENCE, run_id)
-    client.set_model_version_tag(ref.name, ref.version, "dynamask.reference_window", window)
+    slot = next((entry.slot for entry in entries if entry.run_id == run_id), None)
+    same = sorted((e for e in entries if slot and e.slot == slot), key=lambda e: (e.audited_at, e.run_id))
+    for place, entry in enumerate(same):
+        stored = client.get_run(entry.run_id).data.tags
+        wanted = {
+            t.SUPERSEDES: same[place - 1].run_id if place else None,
+            t.SUPERSEDED_BY: same[place + 1].run_id if place + 1 < len(same) else None,
+        }
+        for tag, value in wanted.items():
+            if value is not None and stored.get(tag) != value:
+                client.set_tag(entry.run_id, tag, value)
+            elif value is None and tag in stored:
+                client.delete_tag(entry.run_id, tag)
 
 
-def with_section(description: str, section: str) -> str:
-    """The description with its audit section replaced, or added at the end; the rest stays as people wrote it."""
-    whole = f"{_BEGIN}\n{section}\n{_END}"
-    pattern = re.compile(re.escape(_BEGIN) + ".*?" + re.escape(_END), re.DOTALL)
-    if pattern.search(description):
-        return pattern.sub(lambda _: whole, description, count=1)
-    return f"{description.rstrip()}\n\n{whole}".lstrip()
-
-
-@dataclass(frozen=True)
-class AuditEntry:
-    """One audit of the past: its window, verdict and numbers."""
-
-    run_id: str
-    window: str
-    start: str
-    version: str
-    verdict: str
-    reference_run_id: str
-    metrics: Mapping[str, float]
-
-
-def audit_history(experiment: str, name: str, version: str | None = None) -> list[AuditEntry]:
-    """All complete audits of a model, or of one version, in the order of their windows."""
+def pin_reference(ref: ModelRef, run_id: str, window: str, site: str) -> None:
     from mlflow import MlflowClient
 
     client = MlflowClient()
-    home = client.get_experiment_by_name(experiment)
-    if home is None:
-        return []
-    wanted = f"{tag_equals(KIND, 'audit')} and {tag_equals(MODEL, name)}"
-    if version is not None:
-        wanted += f" and {tag_equals(VERSION, version)}"
-    found: list[Run] = []
-    page = client.search_runs([home.experiment_id], wanted)
-    while True:
-        found += page
-        if not page.token:
-            break
-        page = client.search_runs([home.experiment_id], wanted, page_token=page.token)
-    entries = [_entry(run) for run in found if VERDICT in run.data.tags and run.data.tags[MODEL] == name]
-    return sorted(entries, key=lambda entry: (entry.start, entry.version))
-
-
-def _entry(run: Run) -> AuditEntry:
-    tags = run.data.tags
-    return AuditEntry(
-        run_id=run.info.run_id,
-        window=tags.get(WINDOW, ""),
-        start=tags.get(WINDOW_START, ""),
-        version=tags.get(VERSION, ""),
-        verdict=tags[VERDICT],
-        reference_run_id=tags.get(REFERENCE, ""),
-        metrics={
-            key.removeprefix(f"{PREFIX}/"): value
-            for key, value in run.data.metrics.items()
-            if key.startswith(f"{PREFIX}/")
-        },
-    )
-
-
-def _section(verdict: Verdict, when: str, history: Sequence[AuditEntry]) -> str:
-    lines = [f"### Explanation audit: {verdict.state}", f"Window {verdict.window}, audited {when}.", ""]
-    lines += [f"- {reason}" for reason in verdict.reasons[:4]]
-    if history:
-        lines += ["", "| window | verdict | channels | hours |", "| --- | --- | --- | --- |"]
-        for entry in history[-6:]:
-            shown = [
-                f"{100 * entry.metrics[k]:.1f} %" if k in entry.metrics else "-"
-                for k in ("moved_channels", "moved_hours")
-            ]
-            lines.append(f"| {entry.window} | {entry.verdict} | {' | '.join(shown)} |")
-    return "\n".join(lines)
-
-
-def _experiment(client: MlflowClient, name: str) -> str:
-    from mlflow.exceptions import MlflowException
-
-    found = client.get_experiment_by_name(name)
-    if found is not None:
-        return str(found.experiment_id)
-    try:
-        return str(client.create_experiment(name))
-    except MlflowException:
-        found = client.get_experiment_by_name(name)  # another process was faster
-        if found is None:
-            raise
-        return str(found.experiment_id)
+    client.set_model_version_tag(ref.name, ref.version, site_tag(t.REFERENCE, site), run_id)
+    client.set_model_version_tag(ref.name, ref.version, site_tag(t.REFERENCE_WINDOW, site), window)
 
 
 def read_artifact_json(run_id: str, name: str) -> dict[str, Any]:

@@ -9,15 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dynamask_mlflow.audit import publish
-from dynamask_mlflow.audit.config import AuditConfig, digest
+from dynamask_mlflow.audit import tags as t
+from dynamask_mlflow.audit.config import CIRCUMSTANCES, AuditConfig, digest
 from dynamask_mlflow.audit.errors import AuditError
+from dynamask_mlflow.audit.identity import DEFAULT_SITE, check_site, content_digest, site_tag
 from dynamask_mlflow.audit.measured import Measured
 from dynamask_mlflow.audit.models import ModelRef, resolve_model
+from dynamask_mlflow.audit.runs import DatasetInput, close_run, describe_run, find_or_create_run, source_tags
 from dynamask_mlflow.audit.shards import checked_store, gather_role, plan_shards, read_source
 from dynamask_mlflow.audit.statistics import noise_floor, rounding_noise
-from dynamask_mlflow.audit.windows import dataset_digest, draw, find_rows, parse_window
+from dynamask_mlflow.audit.windows import dataset_digest, draw, find_rows, load_outcomes, parse_window
 from dynamask_mlflow.audit.workers import Workers
 from dynamask_mlflow.tracking.filters import equals
 from dynamask_mlflow.tracking.profile import plain
@@ -27,6 +31,8 @@ from dynamask_mlflow.tracking.sequences import Sequences
 EXPERIMENT = "dynamask-audits"
 _MEASURED, _ANCHORS = "dynamask/reference.npz", "dynamask/anchors.npz"
 _INPUTS, _RECORD = "dynamask/anchor_inputs.npz", "dynamask/reference.json"
+# Beside the explainer's settings: what makes one reference of the same stays another one.
+_MADE_WITH = ("reference_instances", "anchors", "noise_seeds", "minimum", "max_failures", "hash_ids")
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +43,7 @@ class Reference:
         run_id: the run that holds it. model: the version it belongs to. window: its label.
         measured: the stays. anchors: the stays of the canary with their masks, or None. inputs: the file of their
             inputs.
+        site: where its stays come from. edges: (2 d, 9) deciles of its inputs.
         explainer_digest: of the settings with which it was fitted.
         noise: share that another seed moves between "channels" and "hours", where it was measured.
         rounding: how far an anchor's shares move when the last bit of its inputs does; None if it was not measured.
@@ -49,6 +56,8 @@ class Reference:
     anchors: Measured | None
     inputs: str | None
     explainer_digest: str
+    site: str = DEFAULT_SITE
+    edges: NDArray[np.float64] | None = None
     rounding: float | None = None
     noise: Mapping[str, float] = field(default_factory=dict)
 
@@ -58,6 +67,7 @@ def prepare_reference(
     data: str,
     window: str,
     *,
+    site: str = DEFAULT_SITE,
     split: str | None = None,
     config: AuditConfig | None = None,
     store: str | None = None,
@@ -65,6 +75,8 @@ def prepare_reference(
 ) -> dict[str, Any]:
     """Pin the version, choose the stays, open the run. Returns a request for the next steps (JSON-able)."""
     config = config or AuditConfig()
+    store = checked_store(store)
+    check_site(site)
     ref, span = resolve_model(model), parse_window(window)
     rows = find_rows(data, span, split)
     label = f"reference {span.label} {split or ''}"
@@ -73,24 +85,35 @@ def prepare_reference(
         raise AuditError(
             f"Expected at least {config.minimum} stays for a reference, but the window {span.label} has {len(chosen)}."
         )
-    key = digest(["reference", ref.to_dict(), span.label, split, config.explainer_digest, dataset_digest(data)])
+    content = content_digest(data, chosen, len(rows))
+    made_with = {name: config.to_dict()[name] for name in _MADE_WITH}
+    key = digest(["reference", ref.to_dict(), site, span.label, split, config.explainer_digest, made_with, content])
     tags = {
-        publish.KIND: "reference",
-        publish.MODEL: ref.name,
-        publish.VERSION: ref.version,
-        publish.WINDOW: span.label,
+        t.KIND: "reference",
+        t.MODEL: ref.name,
+        t.VERSION: ref.version,
+        t.SITE: site,
+        t.CONTENT: content,
+        t.WINDOW: span.label,
         "dynamask.explainer": config.explainer_digest,
+        **source_tags("dynamask-mlflow audit reference"),
     }
-    run_id = publish.find_or_create_run(experiment, key, f"reference {ref.name} v{ref.version} {span.label}", tags)
+    name = f"reference {ref.name} v{ref.version} {site} {span.label}"
+    run_id = find_or_create_run(experiment, key, name, tags, store)
+    about = {"site": site, "window": span.label, "split": split, "stays": len(chosen)}
+    dataset = DatasetInput(Path(data).name or "dataset", content, data, len(chosen), "reference")
+    describe_run(run_id, dataset, {**about, **settings_of(config)}, ref.model_id)
     return {
         "kind": "reference",
         "model": ref.to_dict(),
         "data": data,
+        "site": site,
         "window": span.label,
         "split": split,
         "rows": [int(row) for row in chosen],
+        "content": content,
         "config": config.to_dict(),
-        "store": checked_store(store),
+        "store": store,
         "experiment": experiment,
         "run_id": run_id,
         "key": key,
@@ -130,12 +153,19 @@ def finish_reference(request: dict[str, Any], uris: Sequence[str]) -> dict[str, 
             f"Expected a sound reference, but {len(measured.failures)} stays failed and "
             f"{int(measured.usable.sum())} are left: {next(iter(measured.failures.values()), '')}"
         )
+    rows = np.asarray(request["rows"], dtype=np.intp)
+    edges = measured.input_edges()
+    measured = with_outcomes(measured, request["data"], rows, config).coded(edges)
+    anchors = None if anchors is None else anchors.coded(edges)
     noise = _noise(uris, anchors, config)
     by_channel, by_time, by_cell = measured.mean_shares()
     record = {
         "model": ref.to_dict(),
+        "site": request["site"],
         "window": request["window"],
         "split": request["split"],
+        "content": request["content"],
+        "input_edges": [[plain(value) for value in row] for row in edges],
         "explainer_digest": config.explainer_digest,
         "config": config.to_dict(),
         "dataset_digest": dataset_digest(request["data"]),
@@ -160,12 +190,11 @@ def finish_reference(request: dict[str, Any], uris: Sequence[str]) -> dict[str, 
         **{k: float(v) for k, v in record["numbers"].items() if v is not None},
     }
     stamp = parse_window(request["window"]).stop_ms
-    publish.upload_results(
-        request["run_id"], files, metrics, timestamp=stamp, dataset=("reference", record["dataset_digest"])
-    )
-    publish.pin_reference(ref, request["run_id"], request["window"])
-    publish.close_run(request["run_id"])
-    return {key: record[key] for key in ("model", "window", "instances", "failures", "noise_floor")} | {
+    dataset = (Path(request["data"]).name or "dataset", str(request["content"]))
+    publish.upload_results(request["run_id"], files, metrics, timestamp=stamp, dataset=dataset)
+    publish.pin_reference(ref, request["run_id"], request["window"], request["site"])
+    close_run(request["run_id"])
+    return {key: record[key] for key in ("model", "site", "window", "instances", "failures", "noise_floor")} | {
         "run_id": request["run_id"]
     }
 
@@ -183,22 +212,37 @@ def build_reference(model: str, data: str, window: str, *, processes: int = 1, *
             raise
 
 
-def pinned_reference(ref: ModelRef) -> str | None:
-    """The run id of a version's reference."""
+def with_outcomes(measured: Measured, data: str, rows: NDArray[np.intp], config: AuditConfig) -> Measured:
+    """Explained stays with their outcomes; they may have become known after the masks were fitted."""
+    outcomes = load_outcomes(data, rows)
+    if config.hash_ids:
+        from dynamask_mlflow.tracking.privacy import hashed
+
+        outcomes = {hashed(stay): outcome for stay, outcome in outcomes.items()}
+    return measured.with_number("label", outcomes)
+
+
+def settings_of(config: AuditConfig) -> dict[str, Any]:
+    """Settings as parameters of a run: those on which the result depends, so that a rerun has the same."""
+    return {name: value for name, value in config.to_dict().items() if name not in CIRCUMSTANCES}
+
+
+def pinned_reference(ref: ModelRef, site: str = DEFAULT_SITE) -> str | None:
+    """The run id of a version's reference at a site."""
     from mlflow import MlflowClient
 
     tags = MlflowClient().get_model_version(ref.name, ref.version).tags
-    return tags.get(publish.REFERENCE)
+    return tags.get(site_tag(t.REFERENCE, site))
 
 
-def previous_reference(ref: ModelRef) -> str | None:
-    """The run id of the reference of the nearest earlier version that has one."""
+def previous_reference(ref: ModelRef, site: str = DEFAULT_SITE) -> str | None:
+    """The run id of the reference, at a site, of the nearest earlier version that has one."""
     from mlflow import MlflowClient
 
+    tag = site_tag(t.REFERENCE, site)
     versions = MlflowClient().search_model_versions(equals("name", ref.name))
-    own = [v for v in versions if v.name == ref.name and publish.REFERENCE in v.tags]
-    earlier = [v for v in own if int(v.version) < int(ref.version)]
-    return max(earlier, key=lambda v: int(v.version)).tags[publish.REFERENCE] if earlier else None
+    earlier = [v for v in versions if v.name == ref.name and int(v.version) < int(ref.version) and tag in v.tags]
+    return max(earlier, key=lambda v: int(v.version)).tags[tag] if earlier else None
 
 
 def reference_record(run_id: str) -> dict[str, Any]:
@@ -209,16 +253,12 @@ def reference_record(run_id: str) -> dict[str, Any]:
 def load_reference(run_id: str) -> Reference:
     """Download a reference."""
     from mlflow.artifacts import download_artifacts
-    from mlflow.exceptions import MlflowException
 
     record = reference_record(run_id)
     anchors = inputs = None
-    try:
+    if AuditConfig.from_mapping(record["config"]).anchors:
         anchors = Measured.load(download_artifacts(run_id=run_id, artifact_path=_ANCHORS))
         inputs = download_artifacts(run_id=run_id, artifact_path=_INPUTS)
-    except (MlflowException, OSError):
-        if AuditConfig.from_mapping(record["config"]).anchors:
-            raise
     return Reference(
         run_id=run_id,
         model=ModelRef.from_dict(record["model"]),
@@ -227,6 +267,8 @@ def load_reference(run_id: str) -> Reference:
         anchors=anchors,
         inputs=inputs,
         explainer_digest=record["explainer_digest"],
+        site=record.get("site", DEFAULT_SITE),
+        edges=np.array(record["input_edges"], dtype=np.float64) if "input_edges" in record else None,
         rounding=record.get("rounding"),
         noise={
             axis: floor[f"{name}_moved"]
@@ -271,4 +313,4 @@ def _close_failed(run_id: str) -> None:
     import contextlib
 
     with contextlib.suppress(Exception), short_retries():  # the first error is the one to be heard
-        publish.close_run(run_id, failed=True)
+        close_run(run_id, failed=True)

@@ -5,19 +5,17 @@ Every step takes and returns small things that JSON can hold. `run_audit` does t
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+import contextlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from dynamask_mlflow.audit import publish
-from dynamask_mlflow.audit.comparison import MEASURED, blocked, compare_shards
-from dynamask_mlflow.audit.config import AuditConfig, digest
-from dynamask_mlflow.audit.decide import decide
-from dynamask_mlflow.audit.errors import AuditError, TrackingLostError, is_lasting
+from dynamask_mlflow._secrets import without_secrets
+from dynamask_mlflow.audit import tags as t
+from dynamask_mlflow.audit.config import AuditConfig
+from dynamask_mlflow.audit.errors import AuditError
+from dynamask_mlflow.audit.identity import DEFAULT_SITE, AuditIdentity, check_site, content_digest
 from dynamask_mlflow.audit.models import ModelRef, resolve_model
-from dynamask_mlflow.audit.page import render_audit
 from dynamask_mlflow.audit.reference import (
     EXPERIMENT,
     _close_failed,
@@ -25,17 +23,16 @@ from dynamask_mlflow.audit.reference import (
     pinned_reference,
     previous_reference,
     reference_record,
+    settings_of,
 )
+from dynamask_mlflow.audit.reporting import report_audit
+from dynamask_mlflow.audit.runs import DatasetInput, describe_run, find_or_create_run, source_tags
 from dynamask_mlflow.audit.shards import checked_store, plan_shards
 from dynamask_mlflow.audit.verdict import Verdict
-from dynamask_mlflow.audit.windows import dataset_channels, dataset_digest, draw, find_rows, parse_window
+from dynamask_mlflow.audit.version_state import note_failure
+from dynamask_mlflow.audit.windows import dataset_channels, draw, find_rows, parse_window
 from dynamask_mlflow.audit.workers import Workers
-from dynamask_mlflow.tracking.errors import first_line
-from dynamask_mlflow.tracking.profile import plain
 from dynamask_mlflow.tracking.retries import short_retries
-
-VERDICT_FILE = "dynamask/verdict.json"
-VIOLATIONS, REPORT = "dynamask/violations.json", "dynamask/audit.html"
 
 
 def prepare_audit(
@@ -43,6 +40,7 @@ def prepare_audit(
     data: str,
     window: str,
     *,
+    site: str = DEFAULT_SITE,
     split: str | None = None,
     config: AuditConfig | None = None,
     store: str | None = None,
@@ -50,50 +48,110 @@ def prepare_audit(
     reference_run_id: str | None = None,
 ) -> dict[str, Any]:
     """Pin alias and reference, choose the stays, open or resume the run. Returns a request for the next steps."""
-    config = config or AuditConfig()
+    config, store = config or AuditConfig(), checked_store(store)
+    check_site(site)
     ref, span = resolve_model(model), parse_window(window)
-    rows = draw(find_rows(data, span, split), config.instances, config.seed, span.label)
-    found = reference_run_id or pinned_reference(ref) or previous_reference(ref)
+    population = find_rows(data, span, split)
+    rows = draw(population, config.instances, config.seed, span.label)
+    found = reference_run_id or pinned_reference(ref, site) or previous_reference(ref, site)
     if found is None:
+        where = "" if site == DEFAULT_SITE else f" --site {site}"
         raise AuditError(
-            f"Expected a reference for {ref.name} version {ref.version}, but there is none; make one with "
-            f"`dynamask-mlflow audit reference --model {ref.uri} --data ... --window ...`."
+            f"Expected a reference for {ref.name} version {ref.version} at the site {site}, but there is none; make "
+            f"one with `dynamask-mlflow audit reference --model {ref.uri}{where} --data ... --window ...`."
         )
     record = reference_record(found)
-    blockers = {}
-    if record["explainer_digest"] != config.explainer_digest:
-        blockers["settings"] = "The reference was explained with other settings: its masks cannot be compared."
-    if tuple(record["channels"]) != dataset_channels(data):
-        other = sorted(set(record["channels"]) ^ set(dataset_channels(data)))
-        blockers["channels"] = "The reference has other channels than the data: " + (
-            f"they differ in {', '.join(other[:5])}." if other else "they stand in another order."
-        )
-    key = digest(["audit", ref.to_dict(), span.label, split, config.audit_digest])
-    tags = {
-        publish.KIND: "audit",
-        publish.MODEL: ref.name,
-        publish.VERSION: ref.version,
-        publish.WINDOW: span.label,
-        publish.WINDOW_START: span.start or "",
-        publish.REFERENCE: found,
-    }
-    run_id = publish.find_or_create_run(experiment, key, f"audit {ref.name} v{ref.version} {span.label}", tags)
+    content = content_digest(data, rows, len(population))
+    identity = identify(ref, site, span.label, split, content, config, found)
+    dataset = DatasetInput(Path(data).name or "dataset", identity.content, data, len(rows))
+    run_id = open_run(identity, experiment, store, config, dataset, ref.model_id)
     return {
         "kind": "audit",
         "model": ref.to_dict(),
         "data": data,
+        "site": site,
         "window": span.label,
         "split": split,
         "rows": [int(row) for row in rows],
+        "population": len(population),
+        "content": identity.content,
         "config": config.to_dict(),
-        "store": checked_store(store),
+        "store": store,
         "experiment": experiment,
         "run_id": run_id,
-        "key": key,
+        "key": identity.key,
+        "series": identity.series,
         "reference_run_id": found,
         "reference_model": record["model"],
-        "blockers": blockers,
+        "blockers": _blockers(record, config, data),
     }
+
+
+def identify(
+    ref: ModelRef, site: str, window: str, split: str | None, content: str, config: AuditConfig, reference: str
+) -> AuditIdentity:
+    """What an audit is of."""
+    return AuditIdentity(
+        model=ref.name,
+        version=ref.version,
+        source=ref.source,
+        site=site,
+        window=window,
+        split=split,
+        content=content,
+        settings=config.audit_digest,
+        reference=reference,
+    )
+
+
+def open_run(
+    identity: AuditIdentity,
+    experiment: str,
+    store: str,
+    config: AuditConfig,
+    dataset: DatasetInput,
+    model_id: str | None,
+) -> str:
+    """The run of an audit, with its tags, parameters, dataset and model."""
+    tags = {
+        t.KIND: "audit",
+        t.MODEL: identity.model,
+        t.VERSION: identity.version,
+        t.SITE: identity.site,
+        t.CONTENT: identity.content,
+        t.SLOT: identity.slot,
+        t.SERIES: identity.series,
+        t.WINDOW: identity.window,
+        t.WINDOW_START: parse_window(identity.window).start or "",
+        t.REFERENCE: identity.reference,
+        **source_tags("dynamask-mlflow audit run"),
+    }
+    name = f"audit {identity.model} v{identity.version} {identity.site} {identity.window}"
+    run_id = find_or_create_run(experiment, identity.key, name, tags, store)
+    about = {
+        "model": identity.model,
+        "version": identity.version,
+        "site": identity.site,
+        "window": identity.window,
+        "split": identity.split,
+        "stays": dataset.stays,
+        "reference_run_id": identity.reference,
+    }
+    describe_run(run_id, dataset, {**about, **settings_of(config)}, model_id)
+    return run_id
+
+
+def _blockers(record: dict[str, Any], config: AuditConfig, data: str) -> dict[str, str]:
+    """Why the reference cannot be compared with, if it cannot: kind -> a sentence."""
+    found = {}
+    if record["explainer_digest"] != config.explainer_digest:
+        found["settings"] = "The reference was explained with other settings: its masks cannot be compared."
+    if tuple(record["channels"]) != dataset_channels(data):
+        other = sorted(set(record["channels"]) ^ set(dataset_channels(data)))
+        found["channels"] = "The reference has other channels than the data: " + (
+            f"they differ in {', '.join(other[:5])}." if other else "they stand in another order."
+        )
+    return found
 
 
 def plan_audit(request: dict[str, Any], shards: int | None = None, least: int = 1) -> list[str]:
@@ -127,76 +185,6 @@ def plan_audit(request: dict[str, Any], shards: int | None = None, least: int = 
     return uris
 
 
-def report_audit(request: dict[str, Any], uris: Sequence[str]) -> dict[str, Any]:
-    """Compare, decide, log, tag. Returns the verdict as a dictionary, with the run's id.
-
-    Raises `TrackingLostError` if MLflow does not answer, `AuditError` if it refuses; what was fitted is kept.
-    """
-    from mlflow.exceptions import MlflowException
-
-    try:
-        with short_retries():
-            return _report(request, uris)
-    except (MlflowException, OSError) as error:
-        first = first_line(error)
-        if is_lasting(error):
-            raise AuditError(f"MLflow refused the results: {first} The fits are in {request['store']}.") from error
-        raise TrackingLostError(
-            f"The audit is fitted, but its results could not be logged: {first} The fits are in {request['store']}; "
-            "run the audit again."
-        ) from error
-
-
-def _report(request: dict[str, Any], uris: Sequence[str]) -> dict[str, Any]:
-    config, ref = AuditConfig.from_mapping(request["config"]), ModelRef.from_dict(request["model"])
-    run_id, span = str(request["run_id"]), parse_window(request["window"])
-    about = {
-        "model": ref.name,
-        "version": ref.version,
-        "window": span.label,
-        "reference_run_id": request["reference_run_id"],
-    }
-    history = [
-        entry
-        for entry in publish.audit_history(request["experiment"], ref.name, ref.version)
-        if entry.run_id != run_id and entry.start < (span.start or "~")
-    ]
-    files: dict[str, Any] = {}
-    if request["blockers"]:
-        verdict = decide(blocked(request), config, **about)
-    else:
-        found = compare_shards(request, uris, config, history)
-        verdict = decide(found.evidence, config, **about)
-        page = render_audit(
-            verdict,
-            found.evidence,
-            found.reference,
-            found.current,
-            history,
-            config,
-            reference_label=found.label,
-            created_at=datetime.now(UTC).isoformat(timespec="seconds"),
-            task=found.current.record.get("config", {}).get("task", "classification"),
-        )
-        if page is not None:
-            files[REPORT] = page
-        if len(found.current):
-            folder = Path(str(request["store"]).removeprefix("file://")) / "audits" / str(request["key"])
-            files[MEASURED] = found.current.save(folder / "measured.npz")
-            by_channel, by_time, by_cell = found.current.mean_shares()
-            profile = {"by_channel": plain(by_channel), "by_time": plain(by_time), "by_cell": plain(by_cell)}
-            names = {"channels": list(found.current.channel_names), "times": list(found.current.times)}
-            files["dynamask/profile.json"] = json.dumps(names | profile)
-    files |= {VERDICT_FILE: verdict.to_json(), VIOLATIONS: verdict.violations_json()}
-    files["dynamask/config.json"] = json.dumps(config.to_dict(), indent=1)
-    dataset = (Path(request["data"]).name or "dataset", dataset_digest(request["data"])[:36])
-    publish.upload_results(run_id, files, verdict.metrics, timestamp=span.stop_ms, dataset=dataset)
-    entries = publish.audit_history(request["experiment"], ref.name, ref.version)
-    publish.mark_version(ref, verdict, run_id, entries)
-    publish.close_run(run_id)
-    return {**verdict.to_dict(), "run_id": run_id}
-
-
 def run_audit(
     model: str,
     data: str,
@@ -206,17 +194,40 @@ def run_audit(
     processes: int = 1,
     **options: Any,
 ) -> Verdict:
-    """All steps, with the fits in this process and in others beside it.
+    """All steps, with the fits in this process and in others beside it. A failure is said on the version, too.
 
     More than one process needs a main module that can be imported, as for any `multiprocessing` with spawn.
     """
+    request: dict[str, Any] | None = None
     with Workers(processes) as workers:
-        request = prepare_audit(model, data, window, **options)
         try:
+            request = prepare_audit(model, data, window, **options)
             uris = plan_audit(request, least=workers.least_shards)
             workers.fit(uris, progress)
             record = report_audit(request, uris)
+        except Exception as error:
+            if request is not None:
+                _close_failed(request["run_id"])
+            with contextlib.suppress(Exception):  # the first error is the one to be heard
+                tell_failure(model, window, options.get("site", DEFAULT_SITE), str(error), **_where(options))
+            raise
         except BaseException:
-            _close_failed(request["run_id"])
+            if request is not None:
+                _close_failed(request["run_id"])
             raise
     return Verdict.from_dict({k: v for k, v in record.items() if k != "run_id"})
+
+
+def tell_failure(model: str, window: str, site: str, error: str, experiment: str = EXPERIMENT) -> None:
+    """Say on the version that an audit could not run, and why; gives up soon if MLflow is what does not answer."""
+    span = parse_window(window)
+    line = without_secrets((error.strip() or "no reason is known").splitlines()[0])
+    with short_retries():
+        ref = resolve_model(model)
+        note_failure(
+            ref.name, ref.version, experiment, site=site, window=span.label, start=span.start or "", error=line
+        )
+
+
+def _where(options: dict[str, Any]) -> dict[str, Any]:
+    return {"experiment": options["experiment"]} if "experiment" in options else {}

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-# Of an audit's own chance of a false alarm: this window alone, the last few windows together, the masks' quality.
-SPENDING = {"attention": 0.6, "trend": 0.2, "quality": 0.2}
+import math
+
+# Of an audit's own chance of a false alarm: attention in this window, in the last few windows together, the masks'
+# quality, the predictions with what they are worth, the inputs of important channels.
+SPENDING = {"attention": 0.4, "trend": 0.15, "quality": 0.2, "predictions": 0.15, "inputs": 0.1}
 
 
 def levels(alpha: float, audits: int) -> dict[str, float]:
@@ -15,3 +18,13 @@ def levels(alpha: float, audits: int) -> dict[str, float]:
     if not 0 < alpha < 1 or audits < 1:
         raise ValueError(f"Expected alpha in (0, 1) and at least 1 audit a year, but got {alpha} and {audits}.")
     return {name: share * alpha / audits for name, share in SPENDING.items()}
+
+
+def permutations_needed(alpha: float, audits: int) -> int:
+    """How many permutations can give p-values as small as the levels.
+
+    The smallest of three p-values (attention) is at best 3 / (permutations + 1), one of four by Holm (quality)
+    4 / (permutations + 1); the others are adjusted by step-down, which costs nothing.
+    """
+    best = {"attention": 3, "trend": 3, "quality": 4, "predictions": 1, "inputs": 1}
+    return max(math.ceil(best[name] / level - 1e-9) - 1 for name, level in levels(alpha, audits).items())

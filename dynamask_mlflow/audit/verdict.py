@@ -1,18 +1,16 @@
-"""The verdict of an audit: ok, drift or inconclusive, with reasons that people can read."""
+"""The verdict of an audit: ok, warning, drift or inconclusive, with reasons that people can read."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any
 
+from dynamask_mlflow._states import State
 from dynamask_mlflow.audit.config import digest
+from dynamask_mlflow.audit.identity import DEFAULT_SITE
 from dynamask_mlflow.tracking.profile import plain
-
-State = Literal["ok", "drift", "inconclusive"]
-EXIT_CODES: dict[str, int] = {"ok": 0, "drift": 1, "inconclusive": 2}
-EXIT_ERROR = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,8 +18,8 @@ class Violation:
     """One expectation that was not met.
 
     Attributes:
-        kind: "attention", "trend", "version", "legibility", "faithfulness", "canary", "trust", "sample",
-            "failures", "settings" or "power".
+        kind: "attention", "trend", "version", "legibility", "faithfulness" (drift); "predictions", "performance",
+            "inputs" (warnings); "canary", "trust", "sample", "failures", "settings", "channels", "power" (no verdict).
         subject: what it is about: "channels", "hours", a channel, a metric.
         message: one sentence.
         value, threshold, p_value, low, high: the numbers, where there are any.
@@ -42,18 +40,20 @@ class Verdict:
     """What an audit found.
 
     Attributes:
-        state: "ok" (proven: no move of weight), "drift", or "inconclusive".
+        state: ok (proven: no move of weight), warning, drift or inconclusive.
         reasons: sentences, the most important first.
+        diagnosis: what the combination of findings fits, each with its evidence.
         violations: what was not met; empty when ok.
-        causes: "data", "model", both or none; and "inputs" if the inputs moved.
+        causes: "data", "model", both or none; and "inputs" or "predictions" if those moved.
         metrics: the numbers, name -> value, finite.
         moved_channels, moved_times: names and labels of what moved beyond chance.
         moved_inputs: channels whose values or gaps moved.
-        model, version, window: what was audited. reference_run_id: against what.
+        model, version, site, window: what was audited. content: a digest of the stays. reference_run_id: against what.
     """
 
     state: State
     reasons: tuple[str, ...]
+    diagnosis: tuple[str, ...] = ()
     violations: tuple[Violation, ...] = ()
     causes: tuple[str, ...] = ()
     metrics: Mapping[str, float] = field(default_factory=dict)
@@ -62,21 +62,30 @@ class Verdict:
     moved_inputs: tuple[str, ...] = ()
     model: str = ""
     version: str = ""
+    site: str = DEFAULT_SITE
     window: str = ""
+    content: str = ""
     reference_run_id: str | None = None
 
     @property
     def exit_code(self) -> int:
-        return EXIT_CODES[self.state]
+        return self.state.exit_code
 
     @property
     def fingerprint(self) -> str:
-        """The same for the same finding, however the numbers vary: who was told once need not be told again."""
+        """The same for the same finding, however the numbers vary."""
         kinds = sorted({(v.kind, v.subject) for v in self.violations})
-        return digest([self.model, self.version, self.state, kinds, sorted(self.moved_channels)])
+        return digest([self.model, self.version, self.site, self.state, kinds, sorted(self.moved_channels)])
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """The channels that the finding is about: whose attention moved, or whose inputs warn."""
+        warned = {v.subject for v in self.violations if v.kind == "inputs"}
+        return tuple(sorted(warned | set(self.moved_channels)))
 
     def to_dict(self) -> dict[str, Any]:
         record = asdict(self)
+        record["state"] = str(self.state)
         record["metrics"] = {name: plain(value) for name, value in self.metrics.items()}
         record["violations"] = [{k: plain(v) for k, v in asdict(violation).items()} for violation in self.violations]
         return {**record, "fingerprint": self.fingerprint, "exit_code": self.exit_code}
@@ -88,7 +97,8 @@ class Verdict:
     def from_dict(cls, stored: Mapping[str, Any]) -> Verdict:
         """Read what `to_dict` gave."""
         known = {k: v for k, v in stored.items() if k not in ("fingerprint", "exit_code")}
-        for name in ("reasons", "causes", "moved_channels", "moved_times", "moved_inputs"):
+        known["state"] = State(known["state"])
+        for name in ("reasons", "diagnosis", "causes", "moved_channels", "moved_times", "moved_inputs"):
             known[name] = tuple(known.get(name, ()))
         known["violations"] = tuple(Violation(**entry) for entry in known.get("violations", ()))
         return cls(**known)
@@ -96,5 +106,6 @@ class Verdict:
     def violations_json(self) -> str:
         """The file that other monitors write, too: what was violated, by how much, and what to read."""
         record = self.to_dict()
-        keys = ("model", "version", "window", "state", "fingerprint", "reference_run_id", "violations")
+        what = ("model", "version", "site", "window", "content", "reference_run_id")
+        keys = (*what, "state", "fingerprint", "violations")
         return json.dumps({key: record[key] for key in keys}, indent=1, ensure_ascii=False)

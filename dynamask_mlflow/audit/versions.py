@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.decide import decide
 from dynamask_mlflow.audit.errors import AuditError
 from dynamask_mlflow.audit.evidence import compare
 from dynamask_mlflow.audit.models import resolve_model
+from dynamask_mlflow.audit.reference import with_outcomes
 from dynamask_mlflow.audit.shards import default_store, gather, plan_shards
 from dynamask_mlflow.audit.statistics import compare_versions, split_causes
 from dynamask_mlflow.audit.verdict import Verdict
@@ -40,16 +44,17 @@ def compare_audits(
         "now": (parse_window(window), split, config.instances),
     }
     plans: dict[tuple[str, str], list[str]] = {}
+    chosen: dict[str, NDArray[np.intp]] = {}
     with Workers(processes) as workers:
         for name, (span, only, count) in spans.items():
-            rows = draw(find_rows(data, span, only), count, config.seed, span.label)
+            rows = chosen[name] = draw(find_rows(data, span, only), count, config.seed, span.label)
             source: dict[str, Any] = {"stays": data, "rows": [int(r) for r in rows], "hashed": config.hash_ids}
             for version, ref in (("old", old), ("new", new)):
                 plans[version, name] = plan_shards(
                     ref, source, config, store or default_store(), least=workers.least_shards
                 )
         workers.fit([uri for uris in plans.values() for uri in uris])
-    cells = {key: gather(uris) for key, uris in plans.items()}
+    cells = {key: with_outcomes(gather(uris), data, chosen[key[1]], config) for key, uris in plans.items()}
     for (version, name), part in cells.items():
         if not part.usable.any():
             why = next(iter(part.failures.values()), "no reason is known")

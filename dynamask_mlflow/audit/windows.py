@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,16 @@ class Window:
             return 0
         return int(np.datetime64(self.stop, "ms").astype(np.int64))
 
+    def holds(self, label: str) -> bool:
+        """Whether a window with this label lies within this one."""
+        if label == self.label or self.start is None or self.stop is None:
+            return True
+        try:
+            other = parse_window(label)
+        except AuditError:
+            return False  # a label that is no date
+        return other.start is not None and self.start <= other.start and str(other.stop) <= self.stop
+
 
 def parse_window(text: str) -> Window:
     """Read a window."""
@@ -63,16 +74,20 @@ def parse_window(text: str) -> Window:
 
 
 def find_rows(data: str, window: Window, split: str | None = None) -> NDArray[np.intp]:
-    """Positions of the stays that were admitted in the window, and belong to the split if there is one."""
+    """Positions of the stays that were admitted in the window, and belong to the split if there is one.
+
+    A stay without an admission time belongs to the window if its own label, such as 2026-03, lies within.
+    """
     folder = _folder(data)
     admitted, labels, splits = (_array(folder, name) for name in ("admitted", "windows", "splits"))
     chosen = np.ones(len(admitted), dtype=bool)
     if window.start is not None:
-        if np.isnat(admitted).all():  # shifted dates: only the labels say when it was
-            chosen = labels == window.label
-        else:
-            begin, end = np.datetime64(window.start), np.datetime64(window.stop)
-            chosen = (admitted >= begin) & (admitted < end)
+        begin, end = np.datetime64(window.start), np.datetime64(window.stop)
+        timeless = np.isnat(admitted)
+        chosen = ~timeless & (admitted >= begin) & (admitted < end)
+        if timeless.any():
+            inside = [label for label in np.unique(labels[timeless]).tolist() if window.holds(label)]
+            chosen |= timeless & np.isin(labels, inside)
     if split is not None:
         chosen &= splits == split
     if not chosen.any():
@@ -104,6 +119,18 @@ def load_stays(data: str, rows: NDArray[np.intp]) -> tuple[Sequences, NDArray[np
         observed=np.asarray(_array(folder, "observed")[rows]),
     )
     return sequences, patients
+
+
+def read_arrays(data: str, names: Sequence[str], rows: NDArray[np.intp]) -> list[NDArray[Any]]:
+    """Some arrays of some stays."""
+    folder = _folder(data)
+    return [np.asarray(_array(folder, name)[rows]) for name in names]
+
+
+def load_outcomes(data: str, rows: NDArray[np.intp]) -> dict[str, float]:
+    """Stay -> its outcome, where it is known."""
+    ids, labels = read_arrays(data, ("ids", "labels"), rows)
+    return {str(stay): float(label) for stay, label in zip(ids, labels, strict=True) if np.isfinite(label)}
 
 
 def dataset_digest(data: str) -> str:

@@ -1,4 +1,7 @@
-"""`dynamask-mlflow audit run | reference | show | compare`. Exit codes: 0 ok, 1 drift, 2 inconclusive, 3 error."""
+"""`dynamask-mlflow audit run | reference | show | compare | gate | reconcile`.
+
+Exit codes: 0 ok, 1 drift, 2 inconclusive, 3 error, 4 warning.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dynamask_mlflow._secrets import without_secrets
+from dynamask_mlflow._states import EXIT_ERROR
 
 if TYPE_CHECKING:
     from dynamask_mlflow.audit import AuditConfig, Verdict
 
 Command = Callable[..., Any]
-_COLOURS = {"ok": "green", "drift": "red", "inconclusive": "yellow"}
+_SITE = click.option("--site", default="default", show_default=True, help="Where the stays come from, e.g. a hospital.")
 
 _SHARED = [
     click.option("--data", required=True, help="Folder of a built dataset."),
@@ -41,13 +45,17 @@ def shared_options(command: Command) -> Command:
 
 @click.group()
 def audit() -> None:
-    """Does a registered model still look at the same things? Exit codes: 0 ok, 1 drift, 2 inconclusive, 3 error."""
+    """Does a registered model still look at the same things, and predict the same?
+
+    Exit codes: 0 ok, 1 drift, 2 inconclusive, 3 error, 4 warning.
+    """
 
 
 @audit.command()
 @click.option("--model", required=True, help="models:/name@alias or models:/name/version.")
 @click.option("--window", required=True, help="2026-03, 2026-03-05, 2026-01..2026-03, or all.")
 @click.option("--split", default=None, help="Only stays of this split of the dataset.")
+@_SITE
 @click.option("--reference-run", default=None, help="Run of another reference than the version's own.")
 @click.option("--experiment", default="dynamask-audits", show_default=True)
 @shared_options
@@ -55,6 +63,7 @@ def run(
     model: str,
     window: str,
     split: str | None,
+    site: str,
     reference_run: str | None,
     experiment: str,
     data: str,
@@ -77,6 +86,7 @@ def run(
             model,
             data,
             window,
+            site=site,
             split=split,
             config=config,
             store=store,
@@ -93,12 +103,14 @@ def run(
 @click.option("--model", required=True, help="models:/name@alias or models:/name/version.")
 @click.option("--window", default="all", show_default=True, help="The window that is taken for normal.")
 @click.option("--split", default=None, help="Only stays of this split, for instance test.")
+@_SITE
 @click.option("--experiment", default="dynamask-audits", show_default=True)
 @shared_options
 def reference(
     model: str,
     window: str,
     split: str | None,
+    site: str,
     experiment: str,
     data: str,
     store: str | None,
@@ -120,6 +132,7 @@ def reference(
             model,
             data,
             window,
+            site=site,
             split=split,
             config=config,
             store=store,
@@ -136,10 +149,20 @@ def reference(
 @audit.command()
 @click.option("--model", required=True, help="Name of the registered model.")
 @click.option("--version", default=None, help="Only this version.")
+@click.option("--site", default=None, help="Only this site.")
+@click.option("--all", "everything", is_flag=True, help="Also audits that a later one of the same window superseded.")
 @click.option("--experiment", default="dynamask-audits", show_default=True)
 @click.option("--tracking-uri", default=None, help="MLflow's; by default what MLflow is set to.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-def show(model: str, version: str | None, experiment: str, tracking_uri: str | None, as_json: bool) -> None:
+def show(
+    model: str,
+    version: str | None,
+    site: str | None,
+    everything: bool,
+    experiment: str,
+    tracking_uri: str | None,
+    as_json: bool,
+) -> None:
     """All audits of a model, oldest first."""
     with _reported(as_json):
         from dataclasses import asdict
@@ -148,20 +171,25 @@ def show(model: str, version: str | None, experiment: str, tracking_uri: str | N
 
         _track(tracking_uri)
         name = model.removeprefix("models:/").partition("@")[0].partition("/")[0]
-        entries = audit_history(experiment, name, version)
+        entries = audit_history(experiment, name, version, site=site, superseded=everything)
         if not entries:
             raise AuditError(f"Expected audits of {name!r} in the experiment {experiment!r}, but there are none.")
     if as_json:
         click.echo(json.dumps([asdict(entry) for entry in entries]))
         return
-    click.echo(f"{'window':<24}{'version':>8}  {'verdict':<14}{'channels':>9}{'hours':>9}{'p':>9}{'stays':>7}")
+    width = max(8, *(len(entry.site) + 2 for entry in entries))
+    click.echo(
+        f"{'window':<24}{'version':>8}  {'site':<{width}}{'verdict':<14}{'channels':>9}{'hours':>9}{'p':>9}"
+        f"{'predicted':>11}{'stays':>7}"
+    )
     for entry in entries:
         shown = [entry.metrics.get(key) for key in ("moved_channels", "moved_hours")]
         moved = "".join("        -" if value is None else f"{100 * value:>7.1f} %" for value in shown)
-        p = entry.metrics.get("p_value")
+        p, predicted = entry.metrics.get("p_value"), entry.metrics.get("predicted")
         click.echo(
-            f"{entry.window:<24}{entry.version:>8}  {entry.verdict:<14}{moved}"
-            f"{'-' if p is None else format(p, '.4f'):>9}{entry.metrics.get('instances', 0):>7.0f}"
+            f"{entry.window:<24}{entry.version:>8}  {entry.site:<{width}}{entry.verdict:<14}{moved}"
+            f"{'-' if p is None else format(p, '.4f'):>9}{'-' if predicted is None else format(predicted, '.3f'):>11}"
+            f"{entry.metrics.get('instances', 0):>7.0f}{'  superseded' if entry.superseded else ''}"
         )
 
 
@@ -190,6 +218,91 @@ def compare(model: str, against: str, window: str, before: str, as_json: bool, *
     sys.exit(verdict.exit_code)
 
 
+@audit.command()
+@click.option("--model", required=True, help="The version to be promoted.")
+@click.option("--against", required=True, help="The version in use, for instance models:/icu-mortality@champion.")
+@click.option("--window", required=True, help="Whose stays both versions explain.")
+@click.option("--split", default=None, help="Only stays of this split.")
+@click.option("--limits", "limits_file", type=click.Path(path_type=Path), help="Limits as JSON or YAML.")
+@click.option("--no-record", is_flag=True, help="Leave the tags of the version alone.")
+@shared_options
+def gate(model: str, against: str, window: str, limits_file: Path | None, as_json: bool, **options: Any) -> None:
+    """May a version be promoted? Exit codes: 0 passed, 1 refused, 2 inconclusive, 3 error.
+
+    \b
+    dynamask-mlflow audit gate --model models:/icu-mortality/5 --against models:/icu-mortality@champion \\
+                               --data icu --window 2026-03 --limits gate.yaml
+    """
+    with _reported(as_json):
+        from dynamask_mlflow.audit import GateLimits, run_gate
+        from dynamask_mlflow.audit.workers import default_processes
+
+        more = {name: options.pop(name) for name in ("data", "store", "split", "processes")}
+        record = not options.pop("no_record")
+        config = _open(**options)
+        limits = GateLimits.from_mapping(_read_settings(limits_file))
+        more["processes"] = more["processes"] or default_processes(config.instances, config)
+        result = run_gate(model, against, window=window, limits=limits, config=config, record=record, **more)
+        if as_json:
+            click.echo(result.to_json())
+        else:
+            what = f"{result.model} version {result.version} against version {result.against}, {result.window}"
+            colour = {"passed": "green", "refused": "red"}.get(result.state, "yellow")
+            click.secho(f"{result.state.upper()}  {what}", fg=colour, bold=True)
+            click.echo("\n".join(f"  {reason}" for reason in result.reasons))
+    sys.exit(result.state.exit_code)
+
+
+@audit.command()
+@click.option("--model", required=True, help="models:/name@alias or models:/name/version.")
+@click.option("--period", type=click.Choice(["day", "month", "year"]), default="month", show_default=True)
+@click.option("--split", default=None, help="Only stays of this split.")
+@_SITE
+@click.option("--experiment", default="dynamask-audits", show_default=True)
+@click.option("--dry-run", is_flag=True, help="Only say which windows.")
+@shared_options
+def reconcile(
+    model: str, period: str, data: str, store: str | None, dry_run: bool, as_json: bool, **options: Any
+) -> None:
+    """Audit every window that has stays and no finished audit of them. Ends with the most severe of their exit codes.
+
+    \b
+    dynamask-mlflow audit reconcile --model models:/icu-mortality@champion --data icu
+    """
+    with _reported(as_json):
+        from dynamask_mlflow._states import State, worst
+        from dynamask_mlflow.audit import pending_windows
+        from dynamask_mlflow.audit import reconcile as run_all
+        from dynamask_mlflow.audit.workers import default_processes
+
+        what = {name: options.pop(name) for name in ("site", "split", "experiment")}
+        processes = options.pop("processes")
+        config = _open(**options)
+        if dry_run:
+            found = dict.fromkeys(pending_windows(model, data, period=period, config=config, **what), "pending")
+        else:
+            processes = processes or default_processes(config.instances, config)
+            found = run_all(model, data, period=period, config=config, store=store, processes=processes, **what)
+        click.echo(
+            json.dumps(found) if as_json else "\n".join(f"{k}  {v}" for k, v in found.items()) or "Nothing to do."
+        )
+        if any(state.startswith("error") for state in found.values()):
+            sys.exit(EXIT_ERROR)
+        states = [State(state) for state in found.values() if state in set(State)]
+    sys.exit(worst(states).exit_code if states else 0)
+
+
+def _read_settings(path: Path | None) -> dict[str, Any]:
+    if path is None:
+        return {}
+    import yaml
+
+    if not path.is_file():
+        raise ValueError(f"Expected settings in {path}, but there is no such file.")
+    found: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    return found
+
+
 def _open(
     tracking_uri: str | None,
     config_file: Path | None,
@@ -207,13 +320,7 @@ def _open(
         os.environ["DYNAMASK_TRUST"] = ",".join(trust)  # processes that fit beside this one inherit it
     _track(tracking_uri)
     torch.set_num_threads(threads)
-    options: dict[str, Any] = {}
-    if config_file is not None:
-        import yaml
-
-        if not config_file.is_file():
-            raise ValueError(f"Expected settings in {config_file}, but there is no such file.")
-        options |= yaml.safe_load(config_file.read_text(encoding="utf-8")) or {}
+    options = _read_settings(config_file)
     for pair in settings:
         name, mark, value = pair.partition("=")
         if not mark:
@@ -242,9 +349,10 @@ def _show(verdict: Verdict, as_json: bool) -> None:
     if as_json:
         click.echo(verdict.to_json())
         return
-    click.secho(f"{verdict.state.upper()}  {verdict.model} version {verdict.version}, {verdict.window}",
-                fg=_COLOURS[verdict.state], bold=True)  # fmt: skip
-    for reason in verdict.reasons:
+    place = "" if verdict.site == "default" else f"{verdict.site}, "
+    line = f"{verdict.state.upper()}  {verdict.model} version {verdict.version}, {place}{verdict.window}"
+    click.secho(line, fg=verdict.state.colour, bold=True)
+    for reason in (*verdict.reasons, *verdict.diagnosis):
         click.echo(f"  {reason}")
 
 
@@ -261,4 +369,4 @@ def _reported(as_json: bool) -> Iterator[None]:
             click.echo(json.dumps({"state": "error", "error": message, "type": type(error).__name__}))
         else:
             click.secho(f"ERROR  {message}", fg="red", err=True)
-        sys.exit(3)
+        sys.exit(EXIT_ERROR)

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 from airflow.sdk import DAG, Asset, AssetAny, AssetOrTimeSchedule, BaseNotifier, CronDataIntervalTimetable
 
 from dynamask_mlflow.audit.config import AuditConfig
-from dynamask_mlflow.orchestration.group import EXPERIMENT, audit_task_group
+from dynamask_mlflow.orchestration.group import ALERT_ON, EXPERIMENT, audit_task_group
 from dynamask_mlflow.orchestration.hook import DEFAULT
 from dynamask_mlflow.orchestration.options import Execution
 from dynamask_mlflow.orchestration.params import audit_params, model_name
@@ -28,6 +28,7 @@ def build_audit_dag(
     assets: Sequence[Asset] = (),
     start_date: datetime | None = None,
     period: Period | None = None,
+    site: str = "default",
     split: str | None = None,
     config: AuditConfig | Mapping[str, Any] | None = None,
     store: str | None = None,
@@ -35,7 +36,7 @@ def build_audit_dag(
     mlflow_conn_id: str = DEFAULT,
     execution: Execution | None = None,
     notifiers: Sequence[BaseNotifier] = (),
-    alert_on: Sequence[str] = ("drift", "inconclusive"),
+    alert_on: Sequence[str] = ALERT_ON,
     fail_on: Sequence[str] = (),
     empty: str = "fail",
     **dag_options: Any,
@@ -53,12 +54,14 @@ def build_audit_dag(
     The other arguments are those of `audit_task_group`.
     """
     settings = config if isinstance(config, AuditConfig) else AuditConfig.from_mapping(config or {})
-    source: dict[str, Any] = {"model": model, "data": data, "split": split, "store": store, "experiment": experiment}
+    source: dict[str, Any] = {
+        "model": model, "data": data, "site": site, "split": split, "store": store, "experiment": experiment,
+    }  # fmt: skip
     options: dict[str, Any] = {
         "schedule": schedule_of(cron, timezone, assets),
         "start_date": start_date or datetime(2020, 1, 1, tzinfo=ZoneInfo(timezone)),
         "catchup": False,
-        "max_active_runs": 1,  # an audit looks back at those before it
+        "max_active_runs": 1,  # for the machine's sake; the order of windows does not matter
         "tags": ["dynamask", "explanations", model_name(model)],
         "params": audit_params(source, settings),
         "doc_md": AUDIT_DOC.format(model=model, name=model_name(model)),

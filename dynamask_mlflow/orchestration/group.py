@@ -1,4 +1,7 @@
-"""An audit as a task group, for a place in anybody's DAG: prepare, plan, fit_shard[], report, alert, close."""
+"""An audit as a task group, for a place in anybody's DAG: prepare, plan, fit_shard[], report, alert, close.
+
+`tell_failure` runs only if one of the first four failed.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from zoneinfo import ZoneInfo
 
 from airflow.sdk import Asset, BaseNotifier, TaskGroup, TriggerRule, task
 
+from dynamask_mlflow._states import STATES, State
 from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.orchestration import tasks
 from dynamask_mlflow.orchestration.hook import DEFAULT
@@ -19,7 +23,7 @@ from dynamask_mlflow.orchestration.params import model_name
 from dynamask_mlflow.orchestration.windows import Period
 
 EXPERIMENT = "dynamask-audits"
-STATES = ("ok", "drift", "inconclusive")
+ALERT_ON = (State.DRIFT, State.WARNING, State.INCONCLUSIVE)
 EMPTY = ("fail", "skip")
 
 
@@ -34,6 +38,7 @@ def audit_task_group(
     *,
     group_id: str = "explanation_audit",
     window: str | None = None,
+    site: str = "default",
     split: str | None = None,
     config: AuditConfig | Mapping[str, Any] | None = None,
     reference_run_id: str | None = None,
@@ -42,7 +47,7 @@ def audit_task_group(
     mlflow_conn_id: str = DEFAULT,
     execution: Execution | None = None,
     notifiers: Sequence[BaseNotifier] = (),
-    alert_on: Sequence[str] = ("drift", "inconclusive"),
+    alert_on: Sequence[str] = ALERT_ON,
     fail_on: Sequence[str] = (),
     empty: str = "fail",
     period: Period = "month",
@@ -55,11 +60,12 @@ def audit_task_group(
     Args:
         model: models:/name@alias or models:/name/version. data: folder of a built dataset.
         window: None: the asset event's, the data interval's, or the last full period.
-        split, reference_run_id, store, experiment: as of `dynamask-mlflow audit run`.
+        site, split, reference_run_id, store, experiment: as of `dynamask-mlflow audit run`.
         config: settings of the audit.
         notifiers: any Airflow notifiers; templates in them find the verdict as `audit`. A tag on the version and a
             line in the log come first in any case.
-        alert_on: states that are told. fail_on: states that fail the run.
+        alert_on: states that are told, when an episode of them begins, gets worse, lasts long or ends; that an audit
+            could not run is always told. fail_on: states that fail the run.
         empty: "fail" or "skip" when the window has no stays. A skipped run is green in Airflow.
         period, timezone: of the last full period, and of the days of a data interval.
         use_params: take what the DAG's params say instead, by the names of `audit_params`.
@@ -76,6 +82,7 @@ def audit_task_group(
         "model": model,
         "data": data,
         "window": window,
+        "site": site,
         "split": split,
         "reference_run_id": reference_run_id,
         "store": store,
@@ -90,21 +97,36 @@ def audit_task_group(
 
     def alert(verdict: dict[str, Any]) -> str:
         return tasks.alert(
-            verdict, notifiers=everyone, conn_id=mlflow_conn_id, alert_on=tuple(alert_on), fail_on=tuple(fail_on)
+            verdict,
+            notifiers=everyone,
+            conn_id=mlflow_conn_id,
+            alert_on=tuple(map(str, alert_on)),
+            fail_on=tuple(map(str, fail_on)),
+            reminder_days=settings.reminder_days,
+        )
+
+    def tell_failure(source: dict[str, Any]) -> str:
+        return tasks.tell_failure(
+            source, notifiers=everyone, conn_id=mlflow_conn_id, use_params=use_params, period=period, timezone=zone
         )
 
     with TaskGroup(group_id, prefix_group_id=not flat, tooltip="Did the model's explanations drift?") as group:
         opened = task(task_id="prepare", **run.step_arguments())(prepare)(source, settings.to_dict())
         outlets = [] if "{" in model else [audit_asset(model_name(model))]
-        verdict = fit_and_report(opened, run, mlflow_conn_id, outlets)
+        verdict, before = fit_and_report(opened, run, mlflow_conn_id, outlets)
         told = task(task_id="alert", **run.step_arguments())(alert)(verdict)
         _link(told)
+        failed = task(task_id="tell_failure", trigger_rule=TriggerRule.ONE_FAILED, **run.step_arguments())
+        failure = failed(tell_failure)(source)
+        for each in (*before, verdict):
+            each >> failure
+        # Not before the teardown: within its scope a failed setup would keep this task from running.
         close_after(opened, [verdict, told], run, mlflow_conn_id)
     return group
 
 
-def fit_and_report(opened: Any, run: Execution, conn_id: str, outlets: Sequence[Asset]) -> Any:
-    """plan, fit_shard[] and report, behind a `prepare` that is there."""
+def fit_and_report(opened: Any, run: Execution, conn_id: str, outlets: Sequence[Asset]) -> tuple[Any, tuple[Any, ...]]:
+    """plan, fit_shard[] and report, behind a `prepare` that is there: the last, and those before it."""
 
     def plan(request: dict[str, Any]) -> list[dict[str, str]]:
         return tasks.plan(request, conn_id=conn_id, shards=run.shards)
@@ -126,7 +148,7 @@ def fit_and_report(opened: Any, run: Execution, conn_id: str, outlets: Sequence[
     fitted >> found
     for each in (opened, found):
         _link(each)
-    return found
+    return found, (shards, fitted)
 
 
 def close_after(opened: Any, before: Sequence[Any], run: Execution, conn_id: str) -> None:

@@ -1,4 +1,4 @@
-"""The notifier that is always there: a tag on the model's version and a line in the log."""
+"""The notifier that is always there: the version's tags brought up to date, and a line in the log."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ if TYPE_CHECKING:
 
 
 class MlflowTagNotifier(BaseNotifier):
-    """Tags the audited version with the alert. Expects the verdict in the context as `audit`."""
+    """Writes what is open on the audited version (`dynamask.alert`). Expects the verdict in the context as `audit`."""
 
     def __init__(self, mlflow_conn_id: str = DEFAULT) -> None:
         super().__init__()
         self.mlflow_conn_id = mlflow_conn_id
 
     def notify(self, context: Context) -> None:
-        from dynamask_mlflow.audit.alerts import describe_alert, tag_version
+        from dynamask_mlflow.audit import publish_version_state
 
         verdict: Any = context.get("audit")
         if verdict is None:
             raise ValueError("Expected the verdict in the context as `audit`, but there is none.")
-        self.log.warning("Explanation audit: %s", describe_alert(verdict))
+        self.log.warning("Explanation audit: %s", verdict["notice"])
         MlflowHook(self.mlflow_conn_id).apply()
-        tag_version(verdict)
+        if verdict["version"]:
+            publish_version_state(verdict["model"], verdict["version"], verdict["experiment"])

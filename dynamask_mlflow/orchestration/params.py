@@ -12,7 +12,8 @@ from airflow.sdk import Param
 from dynamask_mlflow.audit.config import REFERENCES, AuditConfig
 
 WINDOW_PATTERN = r"^(all|\d{4}(-\d{2}(-\d{2})?)?(\.\.\d{4}(-\d{2}(-\d{2})?)?)?)?$"
-SOURCE_KEYS = ("model", "data", "window", "split", "reference_run_id", "store", "experiment")
+SITE_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,49}$"
+SOURCE_KEYS = ("model", "data", "window", "site", "split", "reference_run_id", "store", "experiment")
 _WHAT, _JUDGE, _EXPLAIN, _WHERE = "What to audit", "What counts as drift", "How to explain", "Where things go"
 _INTEGER, _SHARE = ["null", "integer"], {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}
 # Settings with a field of their own in the form; all others go into `settings`.
@@ -95,6 +96,10 @@ def _source_params(source: Mapping[str, Any]) -> dict[str, Param]:
             source.get("window"), type=["null", "string"], pattern=WINDOW_PATTERN, section=_WHAT,
             description="2026-03, 2026-03-05, 2026-01..2026-03 or all; empty: the asset event's, the data interval's, "
             "or the last full period.",
+        ),
+        "site": Param(
+            source.get("site") or "default", type="string", pattern=SITE_PATTERN, section=_WHAT,
+            description="Where the stays come from; each site has a reference, verdicts and alerts of its own.",
         ),
         "split": Param(
             source.get("split"), type=["null", "string"], section=_WHAT, description="Only stays of this split."

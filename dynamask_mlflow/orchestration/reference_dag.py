@@ -25,6 +25,7 @@ def build_reference_dag(
     *,
     dag_id: str = "explanation_reference",
     window: str = "all",
+    site: str = "default",
     split: str | None = "test",
     cron: str | None = "@hourly",
     timezone: str = "UTC",
@@ -40,14 +41,15 @@ def build_reference_dag(
     """The DAG `explanation_reference` of a model: looks what the alias points at, and builds what is missing.
 
     Args:
-        window, split: the stays that are taken for normal.
+        window, split: the stays that are taken for normal, at this site.
         cron: how often to look. assets: of whoever registers versions, to look at once.
 
     The other arguments are those of `build_audit_dag`; the settings must be those of the audits.
     """
     settings = config if isinstance(config, AuditConfig) else AuditConfig.from_mapping(config or {})
     source = {
-        "model": model, "data": data, "window": window, "split": split, "store": store, "experiment": experiment,
+        "model": model, "data": data, "window": window, "site": site, "split": split, "store": store,
+        "experiment": experiment,
     }  # fmt: skip
     run = execution or Execution()
     options: dict[str, Any] = {
@@ -65,6 +67,6 @@ def build_reference_dag(
 
     with DAG(dag_id, **{**options, **dag_options}) as dag:
         opened = task(task_id="prepare", **run.step_arguments())(prepare)(source, settings.to_dict())
-        done = fit_and_report(opened, run, mlflow_conn_id, ())
+        done, _ = fit_and_report(opened, run, mlflow_conn_id, ())
         close_after(opened, [done], run, mlflow_conn_id)
     return dag

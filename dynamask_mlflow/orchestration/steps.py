@@ -18,6 +18,7 @@ def open_audit(source: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str
         source["model"],
         source["data"],
         source["window"],
+        site=source.get("site") or "default",
         split=source.get("split") or None,
         config=AuditConfig.from_mapping(config),
         store=source.get("store") or None,
@@ -33,14 +34,15 @@ def open_reference(source: Mapping[str, Any], config: Mapping[str, Any], rebuild
     from dynamask_mlflow.audit.reference import pinned_reference, reference_record
 
     wanted = AuditConfig.from_mapping(config)
-    ref = resolve_model(source["model"])
-    pinned = pinned_reference(ref)
+    ref, site = resolve_model(source["model"]), source.get("site") or "default"
+    pinned = pinned_reference(ref, site)
     if pinned and not rebuild and reference_record(pinned)["explainer_digest"] == wanted.explainer_digest:
         return None
     return prepare_reference(
         ref.uri,
         source["data"],
         source["window"],
+        site=site,
         split=source.get("split") or None,
         config=wanted,
         store=source.get("store") or None,
@@ -76,6 +78,27 @@ def report(request: dict[str, Any], uris: Sequence[str]) -> dict[str, Any]:
 
     finish = report_audit if request["kind"] == "audit" else finish_reference
     return {**finish(request, uris), "experiment": request["experiment"]}
+
+
+def note_failure(source: Mapping[str, Any], error: str) -> None:
+    """Say on the version that the window of `source` could not be audited."""
+    from dynamask_mlflow.audit.run import tell_failure
+
+    site = source.get("site") or "default"
+    tell_failure(source["model"], source["window"], site, error, experiment=source["experiment"])
+
+
+def noted_failure(source: Mapping[str, Any]) -> tuple[str, str]:
+    """The version that was to be audited, and why it could not be; empty where nothing was noted."""
+    from mlflow import MlflowClient
+
+    from dynamask_mlflow.audit.models import resolve_model
+    from dynamask_mlflow.audit.version_state import stored_failures
+
+    ref = resolve_model(source["model"])
+    tags = MlflowClient().get_model_version(ref.name, ref.version).tags
+    noted = stored_failures(tags).get(source.get("site") or "default", {})
+    return ref.version, noted.get("error", "") if noted.get("window") == source["window"] else ""
 
 
 def close(run_id: str) -> bool:

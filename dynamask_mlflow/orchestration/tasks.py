@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import tzinfo
 from typing import Any
 
@@ -14,7 +15,7 @@ from dynamask_mlflow._secrets import without_secrets
 from dynamask_mlflow.orchestration import steps
 from dynamask_mlflow.orchestration.hook import MlflowHook
 from dynamask_mlflow.orchestration.link import leave_link
-from dynamask_mlflow.orchestration.params import merge_config, merge_source
+from dynamask_mlflow.orchestration.params import merge_config, merge_source, model_name
 from dynamask_mlflow.orchestration.retries import refusals_fail
 from dynamask_mlflow.orchestration.windows import Period, resolve_window
 
@@ -37,16 +38,17 @@ def prepare_audit(
 
     context: Any = get_current_context()
     if use_params:
-        source, config = merge_source(source, context["params"]), merge_config(config, context["params"])
-    window = window_of_run(context, source.get("window"), period, timezone)
+        config = merge_config(config, context["params"])
+    source = _window_source(source, context, use_params, period, timezone)
     browser = MlflowHook(conn_id).apply()
     try:
-        request = steps.open_audit({**source, "window": window}, config)
+        with _noted(source):
+            request = steps.open_audit(source, config)
     except NoDataError as error:
         if empty == "skip":
             raise AirflowSkipException(str(error)) from error
         raise
-    log.info("Window %s: %d stays, MLflow run %s.", window, len(request["rows"]), request["run_id"])
+    log.info("Window %s: %d stays, MLflow run %s.", source["window"], len(request["rows"]), request["run_id"])
     for reason in request["blockers"].values():
         log.warning("%s Nothing is fitted.", reason)
     _leave_link(context, browser, request["run_id"])
@@ -74,7 +76,8 @@ def prepare_reference(
 @refusals_fail
 def plan(request: dict[str, Any], *, conn_id: str, shards: int | None) -> list[dict[str, str]]:
     MlflowHook(conn_id).apply()
-    return steps.plan(request, shards)
+    with _noted(request):
+        return steps.plan(request, shards)
 
 
 @refusals_fail
@@ -96,12 +99,13 @@ def report(shards: Sequence[Mapping[str, str]] | None, *, opened_by: str, conn_i
     if request is None:
         raise AirflowSkipException("There is nothing to audit.")
     browser = MlflowHook(conn_id).apply()
-    found = steps.report(request, [shard["uri"] for shard in shards or ()])
+    with _noted(request):
+        found = steps.report(request, [shard["uri"] for shard in shards or ()])
     _leave_link(context, browser, request["run_id"])
     for reason in found.get("reasons", ()):
         log.info("%s: %s", found["state"], reason)
     for asset in context["task"].outlets:
-        keys = ("model", "version", "window", "state", "run_id", "instances")
+        keys = ("model", "version", "site", "window", "state", "run_id", "instances")
         context["outlet_events"][asset].extra = {key: found[key] for key in keys if key in found}
     return found
 
@@ -114,39 +118,77 @@ def alert(
     conn_id: str,
     alert_on: Sequence[str],
     fail_on: Sequence[str],
+    reminder_days: int,
 ) -> str:
-    """Tell everybody of a new finding, once. Skipped when there is nothing new to tell."""
-    from dynamask_mlflow.audit.alerts import already_alerted, describe_alert, mark_alerted, note_told, told
+    """Tell everybody what is new: a finding that begins, gets worse, lasts or ends. Skipped when nothing is new."""
+    from dynamask_mlflow.audit.alerts import describe_alert, due_notices, mark_alerted, note_notified, notified
 
     context: Any = get_current_context()
-    _leave_link(context, MlflowHook(conn_id).apply(), verdict["run_id"])
-    state, line = str(verdict["state"]), describe_alert(verdict)
-    new = state in alert_on and not already_alerted(verdict, verdict["experiment"])
-    if new:
-        context["audit"] = dict(verdict)
-        done = set(told(verdict["run_id"], verdict["fingerprint"]))
-        errors = []
-        for number, notifier in enumerate(notifiers):
-            name = f"{number} {type(notifier).__name__}"
-            if name in done:
-                continue
-            try:
-                notifier(context)
-            except Exception as error:  # the others must be told in any case
-                log.exception("%s failed.", name)
-                errors.append(f"{name}: {without_secrets(error)}")
-                continue
+    run_id = verdict["run_id"]
+    _leave_link(context, MlflowHook(conn_id).apply(), run_id)
+    notices = due_notices(verdict, verdict["experiment"], alert_on, reminder_days)
+    for notice in notices:
+        audit = {**verdict, "notice": notice.text, "notice_kind": notice.kind, "episode": notice.episode}
+        done = set(notified(run_id, notice))
+        for name in _tell(context, audit, notifiers, done):
             done.add(name)
-            note_told(verdict["run_id"], verdict["fingerprint"], done)
-        if errors:
-            raise RuntimeError(f"Expected every notifier to send, but {len(errors)} did not: {'; '.join(errors)}")
-        mark_alerted(verdict)
+            note_notified(run_id, notice, done)
+        mark_alerted(run_id, notice)
+    state, line = str(verdict["state"]), describe_alert(verdict)
     if state in fail_on:
         raise AirflowFailException(line)
-    if not new:
-        why = "this finding was told before" if state in alert_on else "nothing to tell"
+    if not notices:
+        why = "the episode was told before" if state in alert_on else "nothing to tell"
         raise AirflowSkipException(f"{line} ({why})")
-    return line
+    return "\n".join(notice.text for notice in notices)
+
+
+def tell_failure(
+    source: Mapping[str, Any],
+    *,
+    notifiers: Sequence[BaseNotifier],
+    conn_id: str,
+    use_params: bool,
+    period: Period,
+    timezone: tzinfo,
+) -> str:
+    """An audit could not run: everybody is told, with what is known of the reason."""
+    context: Any = get_current_context()
+    wanted = _window_source(source, context, use_params, period, timezone)
+    version, reason = "", ""
+    try:
+        MlflowHook(conn_id).apply()
+        version, reason = steps.noted_failure(wanted)
+    except Exception as error:  # MLflow itself may be what failed
+        log.warning("MLflow does not say why: %s", error)
+    text = f"not audited: {wanted['model']}, {wanted['window']}. {reason or 'The logs of this DAG run say why.'}"
+    audit = {
+        **{key: wanted.get(key) for key in ("model", "site", "window", "experiment")},
+        **{"state": "error", "version": version, "run_id": "", "reasons": [text], "violations": [], "metrics": {}},
+        **{"notice": text, "notice_kind": "failed", "episode": ""},
+    }
+    audit["model"] = model_name(str(wanted["model"]))
+    list(_tell(context, audit, notifiers, set()))
+    return text
+
+
+def _tell(context: Any, audit: Mapping[str, Any], notifiers: Sequence[BaseNotifier], done: set[str]) -> Iterator[str]:
+    """Call all notifiers that have not been told; yields the names of those that were, and raises for the others."""
+    context["audit"] = dict(audit)
+    errors = []
+    for number, notifier in enumerate(notifiers):
+        name = f"{number} {type(notifier).__name__}"
+        if name in done:
+            continue
+        try:
+            notifier(context)
+        except Exception as error:  # the others must be told in any case
+            log.exception("%s failed.", name)
+            errors.append(f"{name}: {without_secrets(error)}")
+            continue
+        yield name
+    if errors:
+        raise RuntimeError(f"Expected every notifier to send, but {len(errors)} did not: {'; '.join(errors)}")
 
 
 @refusals_fail
@@ -172,6 +214,28 @@ def window_of_run(context: Any, param: str | None, period: Period, timezone: tzi
         period=period,
         timezone=timezone,
     )
+
+
+def _window_source(
+    source: Mapping[str, Any], context: Any, use_params: bool, period: Period, timezone: tzinfo
+) -> dict[str, Any]:
+    """What to audit, with its window."""
+    chosen = merge_source(source, context["params"]) if use_params else dict(source)
+    return {**chosen, "window": window_of_run(context, chosen.get("window"), period, timezone)}
+
+
+@contextmanager
+def _noted(what: Mapping[str, Any]) -> Iterator[None]:
+    """An error is noted on the version, for `tell_failure` and for whoever looks there; a success clears it."""
+    try:
+        yield
+    except Exception as error:
+        model = what["model"]
+        uri = f"models:/{model['name']}/{model['version']}" if isinstance(model, Mapping) else model
+        if what.get("kind") != "reference":
+            with suppress(Exception):  # the first error is the one to be heard
+                steps.note_failure({**what, "model": uri}, str(error) or type(error).__name__)
+        raise
 
 
 def _leave_link(context: Any, browser: str | None, run_id: str) -> None:

@@ -3,8 +3,9 @@
 AUDIT_DOC = """\
 ### Does {model} still look at the same things?
 
-Explains the stays of one window with dynamic masks, compares where attention went with the version's reference, and
-ends in a verdict: **ok** (proven), **drift** or **inconclusive**.
+Explains the stays of one window with dynamic masks, compares attention, predictions and inputs with the version's
+reference at the site, and ends in a verdict: **ok** (proven), **warning** (predictions or inputs that matter moved),
+**drift** (attention moved) or **inconclusive**.
 
 | task | does | retry or rerun |
 | --- | --- | --- |
@@ -12,7 +13,8 @@ ends in a verdict: **ok** (proven), **drift** or **inconclusive**.
 | `plan` | cuts the stays into shards | the same shards |
 | `fit_shard` | fits the masks of one shard | a fitted shard is found, not fitted again |
 | `report` | compares, decides, logs, tags, emits the asset `explanation_audit/{name}` | same values, one point |
-| `alert` | tells of a new finding; skipped when there is none | nobody is told twice |
+| `alert` | tells when an episode begins, gets worse, lasts, ends; else skipped | nobody is told twice |
+| `tell_failure` | tells that the audit could not run; skipped when it could | |
 | `close_run` | closes a run that was left open, as failed | |
 
 The window: what the form says, else the asset event's `window`, else the data interval, else the last full period.

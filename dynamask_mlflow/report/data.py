@@ -9,8 +9,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Verdict = Literal["ok", "drift", "inconclusive"]
-VERDICTS = ("ok", "drift", "inconclusive")
+from dynamask_mlflow._states import STATES, State
+
+Verdict = Literal["ok", "warning", "drift", "inconclusive"]
 TASKS = ("classification", "regression")
 
 
@@ -56,7 +57,7 @@ class AuditPoint:
     """One audit in the history: a label such as "2026-03", the verdict, and the numbers drawn over time."""
 
     label: str
-    verdict: Verdict
+    verdict: Verdict | State
     metrics: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -65,7 +66,7 @@ class DriftData:
     """A reference window against the current one.
 
     Attributes:
-        verdict: "ok", "drift" or "inconclusive".
+        verdict: "ok", "warning", "drift" or "inconclusive".
         reasons: sentences in plain words, the most important first.
         reference_label, current_label: what the two windows are called.
         reference_by_channel, current_by_channel: (d,) share of the mask's mass by channel.
@@ -78,7 +79,7 @@ class DriftData:
         thresholds: metric -> the level above which an audit alarms; drawn in the history.
     """
 
-    verdict: Verdict
+    verdict: Verdict | State
     reasons: Sequence[str] = ()
     reference_label: str = "reference"
     current_label: str = "current"
@@ -96,8 +97,8 @@ class DriftData:
     thresholds: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.verdict not in VERDICTS:
-            raise ValueError(f"Expected verdict to be one of {VERDICTS}, but got {self.verdict!r}.")
+        if self.verdict not in STATES:
+            raise ValueError(f"Expected verdict to be one of {STATES}, but got {self.verdict!r}.")
         channels, steps = len(np.asarray(self.reference_by_channel)), len(np.asarray(self.reference_by_time))
         _shape("current_by_channel", self.current_by_channel, channels)
         _shape("current_by_time", self.current_by_time, steps)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from dynamask_mlflow._states import State
 from dynamask_mlflow.report.data import DriftData
 
 
@@ -13,7 +14,8 @@ def drift_payload(drift: DriftData) -> dict[str, Any]:
     """Shares side by side, reasons, tests, causes and the history, one line a metric."""
     names = dict.fromkeys(name for point in drift.history for name in point.metrics)
     return {
-        "verdict": drift.verdict,
+        "verdict": str(drift.verdict),
+        "states": {str(state): [state.heading, state.meaning] for state in State},
         "reasons": list(drift.reasons),
         "labels": [drift.reference_label, drift.current_label],
         "byChannel": [np.asarray(drift.reference_by_channel), np.asarray(drift.current_by_channel)],
@@ -27,7 +29,7 @@ def drift_payload(drift: DriftData) -> dict[str, Any]:
         "causes": dict(drift.causes),
         "history": {
             "labels": [point.label for point in drift.history],
-            "verdicts": [point.verdict for point in drift.history],
+            "verdicts": [str(point.verdict) for point in drift.history],
             "lines": {name: [point.metrics.get(name) for point in drift.history] for name in names},
         },
         "thresholds": dict(drift.thresholds),

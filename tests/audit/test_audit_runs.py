@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import mlflow
@@ -65,9 +66,9 @@ def test_attention_that_left_a_channel_is_drift_in_plain_words(place):
     verdict = run_audit(MODEL, place.data, "2026-03", **place.options())
     assert verdict.state == "drift"
     assert "Lactate" in verdict.moved_channels
-    assert any("from Lactate" in reason and "of the total [" in reason for reason in verdict.reasons)
-    assert "data" in verdict.causes
-    assert "inputs" in verdict.causes
+    assert re.search(r"of the total \[.*Lactate -\d+\.\d points \[", verdict.reasons[0])
+    assert any("mean predicted risk fell from" in reason for reason in verdict.reasons)
+    assert {"data", "inputs", "predictions"} == set(verdict.causes)
     (entry,) = audit_history("dynamask-audits", "icu")
     path = mlflow.artifacts.download_artifacts(run_id=entry.run_id, artifact_path="dynamask/violations.json")
     stored = json.loads(Path(path).read_text())
@@ -77,11 +78,28 @@ def test_attention_that_left_a_channel_is_drift_in_plain_words(place):
     assert "2026-03" in Path(page).read_text()
 
 
+def test_a_unit_fault_in_the_second_channel_is_never_ok_and_says_what_it_does_to_the_risk(place, tmp_path):
+    data = hospital()
+    month = data.windows == "2026-02"
+    data.x[month, :, 0] = 0.357 * data.x[month, :, 0] - 1.9  # heart rate x .357, in units of its own spread
+    verdict = run_audit(MODEL, str(data.save(tmp_path / "unit")), "2026-02", **place.options())
+    assert verdict.state in ("warning", "drift")
+    assert verdict.exit_code in (1, 4)
+    text = " ".join(verdict.reasons)
+    assert re.search(r"mean predicted risk fell from \.\d+ to \.\d+ \(-\.\d+ \[-\.\d+, -\.\d+\]", text)
+    assert "The inputs of HeartRate moved, on which predictions rest" in text
+    assert any("another unit, scale or device for HeartRate" in hint for hint in verdict.diagnosis)
+    version = mlflow.MlflowClient().get_model_version("icu", "1")
+    assert version.tags["dynamask.verdict"] == verdict.state
+    assert version.tags["dynamask.alert"].startswith(str(verdict.state))
+
+
 def test_a_model_that_fails_on_half_of_the_stays_is_inconclusive(place):
     verdict = run_audit(MODEL, place.data, "2026-04", **place.options(instances=60))
     assert verdict.state == "inconclusive"
     assert verdict.violations[0].kind == "failures"
     assert "could not be explained" in verdict.reasons[0]
+    assert any(re.search(r"left out: \d+ could not be explained \(ModelError\)", r) for r in verdict.reasons)
 
 
 def test_too_few_stays_are_inconclusive_and_none_are_an_error(place):
@@ -121,10 +139,17 @@ def test_a_new_version_that_ignores_a_channel_is_blamed_on_the_model(place):
     assert verdict.causes == ("model",)
     assert any("hardly looks at Lactate" in reason for reason in verdict.reasons)
     assert verdict.metrics["cause_model"] > verdict.metrics["cause_data"]
+    assert any(
+        reason.startswith("For the same stays of the window the mean predicted risk is") for reason in verdict.reasons
+    )
+    assert any("is asked of version 1" in reason for reason in verdict.reasons)
+    (entry,) = audit_history("dynamask-audits", "icu", "2")
+    page = mlflow.artifacts.download_artifacts(run_id=entry.run_id, artifact_path="dynamask/audit.html")
+    assert "Asked of version 1, data alone. Attention moved between channels" in Path(page).read_text()
     split = compare_audits(
         MODEL, "models:/icu/1", place.data, "2026-03", "2026-02", **place.options(reference_instances=80)
     )
-    assert set(split.causes) == {"data", "model", "inputs"}
+    assert set(split.causes) == {"data", "model", "inputs", "predictions"}
 
 
 def test_a_model_replaced_under_the_same_version_kills_the_canary(place):

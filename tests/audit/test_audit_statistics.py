@@ -203,7 +203,7 @@ def test_noise_floor_is_zero_for_equal_fits_and_grows_with_noise():
 
 def test_a_year_of_audits_spends_its_chance_and_no_more():
     per_audit = levels(0.05, 12)
-    assert set(per_audit) == {"attention", "trend", "quality"}
+    assert set(per_audit) == {"attention", "trend", "quality", "predictions", "inputs"}
     assert 12 * sum(per_audit.values()) == pytest.approx(0.05)
     assert levels(0.05, 52)["attention"] < per_audit["attention"]
     with pytest.raises(ValueError, match="at least 1 audit"):
@@ -259,7 +259,8 @@ def test_input_arm_names_the_channel_whose_values_or_gaps_moved():
     missing[current, 0] = 1 - 0.2 * missing[current, 0]
     values[:, 3] = np.nan
     labels = s.permuted_labels(current, np.arange(n), 1999, 0)
-    test = s.input_test(values, missing, labels)
+    both = np.concatenate([values, missing], axis=1)
+    test = s.input_test(s.decile_codes(both, s.decile_edges(both[:200])), labels)
     assert test.moved(0.05) == (0, 2)
     assert test.value_q[2] <= 0.05 < test.value_q[0]
     assert test.missing_q[0] <= 0.05 < test.missing_q[2]

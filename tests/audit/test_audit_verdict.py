@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -12,9 +13,9 @@ from dynamask_mlflow.audit import AuditConfig, Verdict
 from dynamask_mlflow.audit.decide import decide
 from dynamask_mlflow.audit.evidence import compare
 from dynamask_mlflow.audit.measured import Measured
-from dynamask_mlflow.audit.publish import with_section
+from dynamask_mlflow.audit.messages import chance, joined, percent
 from dynamask_mlflow.audit.statistics import CanaryResult
-from dynamask_mlflow.audit.words import chance, joined, percent
+from dynamask_mlflow.audit.version_state import with_section
 
 NAMES = ("Lactate", "SpO2", "HeartRate", "Temp")
 STEPS = 48
@@ -41,6 +42,8 @@ def stays(n: int, seed: int, mean=(4, 3, 2, 1), late: float = 40.0, names=NAMES,
         },
         values=rng.normal(size=(n, 4)),
         missing=rng.random((n, 4)),
+        codes=np.zeros((n, 0), dtype=np.int8),
+        effects=p / 10,
         attention=np.zeros((STEPS, 4)),
         masks=np.zeros((0, STEPS, 4), dtype=np.float32),
         failures={},
@@ -64,7 +67,9 @@ def test_the_same_again_is_ok_with_its_bounds():
 def test_a_move_between_channels_is_told_from_where_to_where():
     verdict = judge(stays(150, 2, mean=(3, 4, 2, 1)))
     assert verdict.state == "drift"
-    assert "Attention moved from Lactate to SpO2: 1" in verdict.reasons[0]
+    assert re.search(r"moved between channels, 1\d % of the total \[.*\]", verdict.reasons[0])
+    assert re.search(r"SpO2 \+\d+\.\d points \[.*\]", verdict.reasons[0])
+    assert re.search(r"Lactate -\d+\.\d points \[-\d+, -.*\]", verdict.reasons[0])
     assert "p = .00" in verdict.reasons[0]
     assert verdict.moved_channels == ("Lactate", "SpO2")
     assert verdict.metrics["ndcg"] > 0.9  # the order of two channels is not much to nDCG
@@ -139,7 +144,7 @@ def test_weak_drift_adds_up_over_the_audits():
     assert alone.state != "drift"
     assert together.state == "drift"
     assert together.violations[0].kind == "trend"
-    assert "over the last 3 audits: attention moved" in together.reasons[0]
+    assert "over the last 3 windows: attention moved" in together.reasons[0]
     assert together.moved_channels[:2] == ("Lactate", "SpO2")
     assert together.causes == ("data",)
 
@@ -183,7 +188,7 @@ def test_settings_are_checked_by_name_and_value():
     for options in ({"alpha": 2}, {"permutations": 10}, {"reference": "last"}, {"minimum": 0}, {"max_failures": 2}):
         with pytest.raises(ValueError, match="Expected"):
             AuditConfig(**options)
-    assert AuditConfig.from_mapping(AuditConfig(alpha=0.02).to_dict()) == AuditConfig(alpha=0.02)
+    assert AuditConfig.from_mapping(AuditConfig(alpha=0.03).to_dict()) == AuditConfig(alpha=0.03)
 
 
 def test_digests_tell_what_masks_depend_on():

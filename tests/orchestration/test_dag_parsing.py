@@ -68,7 +68,7 @@ def test_every_dag_loads_without_errors_and_explains_itself(bag) -> None:
 
 def test_the_shape_of_an_audit(bag) -> None:
     dag = bag.dags["explanation_audit"]
-    assert set(dag.task_ids) == {"prepare", "plan", "fit_shard", "report", "alert", "close_run"}
+    assert set(dag.task_ids) == {"prepare", "plan", "fit_shard", "report", "alert", "tell_failure", "close_run"}
     assert dag.get_task("prepare").is_setup
     assert dag.get_task("close_run").is_teardown
     assert dag.get_task("fit_shard").is_mapped

@@ -78,7 +78,8 @@ def test_drift_is_told_and_a_rerun_changes_nothing(dags, ward) -> None:
     assert audit.data.tags["dynamask.verdict"] == "drift"
     version = client.get_model_version("ward-risk", "1")
     assert version.tags["dynamask.verdict"] == "drift"
-    assert "Lactate to SpO2" in version.tags["dynamask.alert"]
+    assert "Lactate -" in version.tags["dynamask.alert"]
+    assert "SpO2 +" in version.tags["dynamask.alert"]
 
     results = sorted((ward.root / "store" / "shards").rglob("*.npz"))
     before = {path: path.stat().st_mtime_ns for path in results}
@@ -154,6 +155,19 @@ def test_months_in_a_row_tell_one_finding_once_to_everybody(dags, ward) -> None:
     assert (ward.root / "told.txt").read_text().splitlines() == ["first: drift 2026-04", "second: 2026-04"]
     verdicts = {run.data.tags["dynamask.window"]: run.data.tags["dynamask.verdict"] for run in audits(ward, "told")}
     assert verdicts == {"2026-03": "ok", "2026-04": "drift", "2026-05": "drift"}
+
+
+def test_an_audit_that_could_not_run_is_told_with_the_reason(dags, ward) -> None:
+    from mlflow import MlflowClient
+
+    (ward.root / "told.txt").unlink(missing_ok=True)
+    run = dags["ward_told"].test(logical_date=month(9))
+    assert str(run.state) == "failed"
+    assert states(run)["tell_failure"] == "success"
+    assert "first: error 2026-09" in (ward.root / "told.txt").read_text().splitlines()
+    tags = MlflowClient(ward.uri).get_model_version("ward-risk", "1").tags
+    assert "2026-09" in tags["dynamask.audit_failed"]
+    assert "there are none" in tags["dynamask.alert"]
 
 
 def test_drift_fails_the_run_when_asked_to_and_its_audit_is_complete(dags, ward) -> None:

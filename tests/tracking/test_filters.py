@@ -7,9 +7,11 @@ from pathlib import Path
 import mlflow
 import pytest
 
+from dynamask_mlflow.audit.history import audit_history
 from dynamask_mlflow.audit.models import ModelRef, resolve_model
-from dynamask_mlflow.audit.publish import MODEL, VERDICT, audit_history, find_or_create_run
 from dynamask_mlflow.audit.reference import previous_reference
+from dynamask_mlflow.audit.runs import find_or_create_run
+from dynamask_mlflow.audit.tags import MODEL, VERDICT
 from dynamask_mlflow.tracking.filters import tag_equals
 
 NAMES = [

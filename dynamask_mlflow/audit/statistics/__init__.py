@@ -10,10 +10,26 @@ from dynamask_mlflow.audit.statistics.canary import (
 from dynamask_mlflow.audit.statistics.causes import CauseSplit, split_causes
 from dynamask_mlflow.audit.statistics.drift import DriftTest, drift_test, staged_drift_test
 from dynamask_mlflow.audit.statistics.effect import Effect, moved_share, total_variation
-from dynamask_mlflow.audit.statistics.inputs import InputTest, input_test
+from dynamask_mlflow.audit.statistics.inputs import (
+    Codes,
+    InputTest,
+    decile_codes,
+    decile_edges,
+    input_test,
+    staged_input_test,
+)
 from dynamask_mlflow.audit.statistics.marginals import attention, in_blocks, shares
-from dynamask_mlflow.audit.statistics.multiplicity import benjamini_hochberg, holm, step_down
+from dynamask_mlflow.audit.statistics.multiplicity import benjamini_hochberg, holm, standardized, step_down
+from dynamask_mlflow.audit.statistics.performance import classification_scores, regression_scores
 from dynamask_mlflow.audit.statistics.permutation import Permutations, permuted_labels
+from dynamask_mlflow.audit.statistics.predictions import (
+    PredictionTest,
+    Shift,
+    paired_performance,
+    paired_shift,
+    prediction_test,
+    staged_prediction_test,
+)
 from dynamask_mlflow.audit.statistics.quality import QualityShift, quality_test, staged_quality_test
 from dynamask_mlflow.audit.statistics.ranking import ndcg
 from dynamask_mlflow.audit.statistics.trust import TrustResult, check_trust
@@ -22,18 +38,24 @@ from dynamask_mlflow.audit.statistics.versions import VersionShift, compare_vers
 __all__ = [
     "CanaryResult",
     "CauseSplit",
+    "Codes",
     "DriftTest",
     "Effect",
     "InputTest",
     "Permutations",
+    "PredictionTest",
     "QualityShift",
+    "Shift",
     "TrustResult",
     "VersionShift",
     "attention",
     "benjamini_hochberg",
     "check_trust",
+    "classification_scores",
     "compare_refit",
     "compare_versions",
+    "decile_codes",
+    "decile_edges",
     "drift_test",
     "holm",
     "in_blocks",
@@ -41,14 +63,21 @@ __all__ = [
     "moved_share",
     "ndcg",
     "noise_floor",
+    "paired_performance",
+    "paired_shift",
     "permuted_labels",
+    "prediction_test",
     "quality_test",
+    "regression_scores",
     "rounding_limit",
     "rounding_noise",
     "shares",
     "split_causes",
     "staged_drift_test",
+    "staged_input_test",
+    "staged_prediction_test",
     "staged_quality_test",
+    "standardized",
     "step_down",
     "total_variation",
 ]

@@ -1,17 +1,26 @@
-"""The control arm: did the inputs move? Kolmogorov-Smirnov by channel, on values and on missing rates."""
+"""The input arm: did values, or gaps in the charting, move? On decile codes, which tell no value.
+
+Each stay has one number a channel: the mean of what was measured, and the share that was not. What is stored and tested
+is its place among the deciles of the reference window: 2 x the deciles below it, plus 1 for each that it is equal to.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dynamask_mlflow.audit.statistics.marginals import Bools, Floats, Labels
-from dynamask_mlflow.audit.statistics.multiplicity import benjamini_hochberg
-from dynamask_mlflow.audit.statistics.permutation import upper_tail
+from dynamask_mlflow.audit.statistics.marginals import Floats, Labels
+from dynamask_mlflow.audit.statistics.multiplicity import benjamini_hochberg, standardized, step_down
+from dynamask_mlflow.audit.statistics.permutation import SETTLED, Permutations, at_most, in_chunks, upper_tail
 
-_CHUNK = 1 << 20
-_FIRST = 200
+Codes = NDArray[np.int8]
+DECILES = 9
+LEVELS = 2 * DECILES + 1
+UNKNOWN = -1
+_DIGITS = 6  # means of equal values differ in their last bits
+_CELLS = 1 << 24  # of indicators at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,61 +28,91 @@ class InputTest:
     """(d,) each.
 
     Attributes:
-        value_gap, missing_gap: Kolmogorov-Smirnov distances of the stays' means and missing rates.
+        value_gap, missing_gap: Kolmogorov-Smirnov distances of the stays' means and missing rates, at the deciles.
         value_q, missing_q: p-values, adjusted over all of them together (Benjamini-Hochberg).
+        value_p, missing_p: the same with control of any false finding (Westfall-Young step-down).
+        value_shift, missing_shift: change of the mean percentile within the reference window, in [-1, 1].
     """
 
     value_gap: Floats
     missing_gap: Floats
     value_q: Floats
     missing_q: Floats
+    value_p: Floats
+    missing_p: Floats
+    value_shift: Floats
+    missing_shift: Floats
 
     def moved(self, level: float) -> tuple[int, ...]:
         """Positions of the channels whose values or missing rates changed."""
         return tuple(int(i) for i in np.flatnonzero(np.minimum(self.value_q, self.missing_q) <= level))
 
 
-def input_test(values: Floats, missing: Floats, labels: Labels) -> InputTest:
-    """Test one number a stay and channel: the mean of what was measured, and the share that was not.
+def decile_edges(values: Floats) -> Floats:
+    """(k, 9) deciles of (n, k) numbers; NaN for a column that is never known."""
+    edges = np.full((values.shape[1], DECILES), np.nan)
+    for place, column in enumerate(np.round(values, _DIGITS).T):
+        known = column[np.isfinite(column)]
+        if len(known):
+            edges[place] = np.quantile(known, np.arange(1, DECILES + 1) / (DECILES + 1))
+    return np.round(edges, _DIGITS)
+
+
+def decile_codes(values: Floats, edges: Floats) -> Codes:
+    """(n, k) codes from 0 to 18 of (n, k) numbers; -1 where one is not known.
+
+    >>> decile_codes(np.array([[0.0], [5.0], [99.0]]), np.arange(1.0, 10.0)[None]).ravel().tolist()
+    [0, 9, 18]
+    """
+    codes = np.full(values.shape, UNKNOWN, dtype=np.int8)
+    for place, column in enumerate(np.round(values, _DIGITS).T):
+        known = np.isfinite(column)
+        if np.isfinite(edges[place]).all():
+            sides = [np.searchsorted(edges[place], column[known], side=side) for side in ("left", "right")]
+            codes[known, place] = sides[0] + sides[1]
+    return codes
+
+
+def input_test(codes: Codes, labels: Labels) -> InputTest:
+    """Test (n, 2 d) codes: those of the channels' values, then those of their missing rates.
 
     Args:
-        values: (n, d), NaN where a channel was never measured in the stay.
-        missing: (n, d) in [0, 1].
         labels: from `permuted_labels`, so that stays of one patient move together.
     """
-    channels = values.shape[1]
-    gaps, p = np.zeros(2 * channels), np.ones(2 * channels)
-    for place, column in enumerate([*values.T, *missing.T]):
-        known = np.isfinite(column)
-        now, before = known & (labels[0] > 0), known & (labels[0] == 0)
-        if now.any() and before.any() and len(np.unique(column[known])) > 1:
-            gaps[place], p[place] = _chance(column, labels, known)
-    q = benjamini_hochberg(p)
-    return InputTest(gaps[:channels], gaps[channels:], q[:channels], q[channels:])
+    chosen = at_most(labels)
+    gaps, shift = _gaps(codes[chosen], labels[:, chosen]) if len(chosen) < len(codes) else _gaps(codes, labels)
+    p = np.where(gaps[0] > 0, np.apply_along_axis(lambda column: upper_tail(column)[0], 0, gaps), 1.0)
+    q, family = benjamini_hochberg(p), step_down(standardized(gaps))
+    d = codes.shape[1] // 2
+    return InputTest(gaps[0, :d], gaps[0, d:], q[:d], q[d:], family[:d], family[d:], shift[:d], shift[d:])
 
 
-def _chance(column: Floats, labels: Labels, known: Bools) -> tuple[float, float]:
-    """The observed distance and its p-value; a few permutations settle a channel that is nowhere near a change."""
-    for rows in (_FIRST, len(labels)):
-        distances = _distances(column[known], labels[:rows] if known.all() else labels[:rows, known])
-        p = float(upper_tail(distances)[0])
-        if p > 0.1:
-            break
-    return float(distances[0]), p
+def staged_input_test(codes: Codes, draws: Permutations) -> InputTest:
+    """The test with a few permutations, and with all of them if that leaves the matter open."""
+    test = input_test(codes, draws.few)
+    open_still = min(test.value_p.min(), test.missing_p.min()) <= SETTLED
+    return input_test(codes, draws.all) if open_still else test
 
 
-def _distances(column: Floats, labels: Labels) -> Floats:
-    """(B,) largest gap between the two empirical distribution functions, for each row of labels."""
-    order = np.argsort(column, kind="stable")
-    ranked = column[order]
-    last = np.append(ranked[1:] != ranked[:-1], True)  # ties: both functions are compared after the last
-    found = np.empty(len(labels))
-    rows = max(1, _CHUNK // len(column))
-    for start in range(0, len(labels), rows):
-        part = labels[start : start + rows][:, order]
-        now = np.cumsum(part, axis=1, dtype=np.float32)
-        total = now[:, -1:]
-        before = np.arange(1, len(column) + 1, dtype=np.float32) - now
-        gap = now / np.maximum(total, 1) - before / np.maximum(len(column) - total, 1)
-        found[start : start + rows] = np.abs(gap[:, last]).max(axis=1)
-    return found
+def _gaps(codes: Codes, labels: Labels) -> tuple[Floats, Floats]:
+    """(B, k) largest gaps between the distribution functions of both windows; (k,) shifts of the mean percentile."""
+    n, columns = codes.shape
+    gaps: Floats = np.zeros((len(labels), columns))
+    shift: Floats = np.zeros(columns)
+    step = max(1, _CELLS // max(n * LEVELS, 1))
+    for start in range(0, columns, step):
+        part = codes[:, start : start + step]
+        # The last level is 1 wherever a stay is known: its sum is the number of known stays.
+        below = ((part[:, :, None] <= np.arange(LEVELS)) & (part != UNKNOWN)[:, :, None]).astype(np.float32)
+        flat = below.reshape(n, -1)
+        total = flat.sum(axis=0, dtype=np.float64)
+        for rows in in_chunks(labels):
+            now = (labels[rows].astype(np.float32) @ flat).reshape(-1, *below.shape[1:]).astype(np.float64)
+            before = total.reshape(below.shape[1:]) - now
+            known = (now[..., -1:] > 0) & (before[..., -1:] > 0)
+            gap = now / np.maximum(now[..., -1:], 1) - before / np.maximum(before[..., -1:], 1)
+            gap = np.where(known, gap, 0.0)
+            gaps[rows, start : start + step] = np.abs(gap).max(axis=-1)
+            if rows.start == 0:
+                shift[start : start + step] = -gap[0, :, :-1].mean(axis=-1)
+    return gaps, shift

@@ -42,3 +42,12 @@ def holm(p_values: ArrayLike) -> Floats:
     adjusted = np.empty_like(p)
     adjusted[order] = np.minimum(np.maximum.accumulate(scaled), 1.0)
     return adjusted
+
+
+def standardized(statistics: Floats) -> Floats:
+    """(B, k) statistics in units of their own permutation distribution (rows 1 on), so that their maximum is fair.
+
+    A column that never varies is 0.
+    """
+    centre, spread = statistics[1:].mean(axis=0), statistics[1:].std(axis=0)
+    return np.where(spread > 1e-12, (statistics - centre) / np.where(spread > 1e-12, spread, 1.0), 0.0)

@@ -90,13 +90,19 @@ def in_chunks(table: NDArray[Any]) -> Iterator[slice]:
         yield slice(start, start + rows)
 
 
+def at_most(labels: Labels) -> NDArray[np.intp]:
+    """Positions of so many stays of each window, where all would cost too much."""
+    rng = np.random.default_rng(0)
+    parts = [rng.permutation(np.flatnonzero(labels[0] == k))[:_MOST] for k in (0, 1)]
+    return np.sort(np.concatenate(parts))
+
+
 def energy_distances(points: Floats, labels: Labels) -> Floats:
     """(B,): for each row of labels, 2 E|X - Y| - E|X - X'| - E|Y - Y'| with Euclidean distances.
 
     All pairs would cost the square of the stays: of larger windows so many stays are drawn.
     """
-    rng = np.random.default_rng(0)
-    chosen = np.sort(np.concatenate([rng.permutation(np.flatnonzero(labels[0] == k))[:_MOST] for k in (0, 1)]))
+    chosen = at_most(labels)
     if len(chosen) < len(points):
         points, labels = points[chosen], labels[:, chosen]
     distance = _distances(points)

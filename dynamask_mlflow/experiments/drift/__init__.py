@@ -53,13 +53,15 @@ def run_drift(
 
 
 def as_table(rows: list[Row]) -> list[list[str]]:
-    head = ["data", "change", "stays", "DRIFT", "OK proven", "nDCG < .9", "input test", "windows", "wanted"]
+    arms = ["attention alone", "predictions alone", "inputs alone"]
+    head = ["data", "change", "stays", "DRIFT", "warning", "OK proven", *arms, "mean risk", "windows", "wanted"]
     body = [
         [
             row.source,
             row.change,
             str(row.instances),
-            *(f"{value:.3f}" for value in (row.drift, row.ok, row.ndcg, row.inputs)),
+            *(f"{value:.3f}" for value in (row.drift, row.warning, row.ok, row.attention, row.predictions, row.inputs)),
+            f"{row.risk:.3f}",
             str(row.replicates),
             row.wanted or "-",
         ]

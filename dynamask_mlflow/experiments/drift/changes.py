@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from dynamask_mlflow.data.dataset import StayDataset
@@ -52,6 +53,29 @@ def shifted(channel: str, size: float) -> Change:
         x = stays.x.copy()
         x[:, :, stays.channel_names.index(channel)] += size
         return replace(stays, x=x)
+
+    return change
+
+
+def delayed(channel: str, steps: int) -> Change:
+    """One channel arrives so many steps late; before that it is as if it had never been measured."""
+
+    def change(stays: StayDataset, rng: np.random.Generator) -> StayDataset:
+        place, stats = stays.channel_names.index(channel), stays.preprocessing
+        x, observed = stays.x.copy(), stays.observed.copy()
+        x[:, steps:, place], observed[:, steps:, place] = stays.x[:, :-steps, place], stays.observed[:, :-steps, place]
+        x[:, :steps, place] = (stats.default[place] - stats.mean[place]) / stats.std[place]
+        observed[:, :steps, place] = False
+        return replace(stays, x=x, observed=observed)
+
+    return change
+
+
+def more_of(chosen: Callable[[StayDataset], NDArray[np.bool_]], times: float) -> Change:
+    """Another case mix: some stays are so many times as frequent as they were, since of the others fewer are kept."""
+
+    def change(stays: StayDataset, rng: np.random.Generator) -> StayDataset:
+        return stays.select(chosen(stays) | (rng.random(len(stays)) < 1 / times))
 
     return change
 

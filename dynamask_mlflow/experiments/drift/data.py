@@ -60,8 +60,9 @@ class Case:
         settings = {"data": stays.digest, "code": code_version(), "config": self.config.explainer_digest, "keep": keep}
         key = settings_key(f"{self.name}-{_plain(what)}", {**settings, "weights": _weights(network or self.network)})
         path = cache_folder() / "drift" / f"{key}.npz"
+        outcomes = {str(i): float(label) for i, label in zip(stays.ids, stays.labels, strict=True)}
         if path.is_file():
-            return Measured.load(path)
+            return Measured.load(path).with_number("label", outcomes)
         sequences = as_sequences(
             stays.x,
             ids=[str(i) for i in stays.ids],
@@ -74,7 +75,7 @@ class Case:
             network or self.network, sequences, patients, task="classification", config=self.config, keep=keep
         )
         found.save(path)
-        return found
+        return found.with_number("label", outcomes)
 
     def version(self, seed: int, ignore: int | None = None, stays: StayDataset | None = None) -> nn.Module:
         """Another version: other seed, a channel that it never saw, or other training stays."""
@@ -178,4 +179,4 @@ def _hospital(stays: int, seed: int) -> StayDataset:
 
 def _data_folder() -> Path:
     named = os.environ.get("DYNAMASK_DATA")
-    return Path(named) if named else Path(__file__).parents[4] / "shared" / "data"
+    return Path(named) if named else cache_folder() / "data"

@@ -14,15 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynamask_mlflow.audit.decide import decide
+from dynamask_mlflow.audit.episodes import FINDINGS
 from dynamask_mlflow.audit.evidence import compare
 from dynamask_mlflow.audit.measured import Measured
-from dynamask_mlflow.audit.statistics import permuted_labels
+from dynamask_mlflow.audit.statistics import input_test, permuted_labels, prediction_test
 from dynamask_mlflow.audit.statistics.effect import moved_share
 from dynamask_mlflow.audit.statistics.permutation import mean_differences
 from dynamask_mlflow.audit.verdict import Verdict
 from dynamask_mlflow.experiments.drift.data import Case
 
-_SCREEN, _NEAR = 199, 0.75
+_SCREEN, _NEAR, _DOUBT = 199, 0.75, 0.05
 
 
 def draw(pool: Measured, count: int, rng: np.random.Generator) -> Measured:
@@ -31,7 +32,7 @@ def draw(pool: Measured, count: int, rng: np.random.Generator) -> Measured:
 
 
 def take(pool: Measured, rows: NDArray[Any], rng: np.random.Generator) -> Measured:
-    names = ("ids", "by_channel", "by_time", "values", "missing")
+    names = ("ids", "by_channel", "by_time", "values", "missing", "codes", "effects")
     return replace(
         pool,
         **{name: getattr(pool, name)[rows] for name in names},
@@ -58,7 +59,7 @@ def judge(
 
 
 def alarms(case: Case, before: Measured, windows: Sequence[Measured], seed: int) -> list[bool]:
-    """Whether each audit of a series says DRIFT, the last ones looked at together as audits do.
+    """Whether each audit of a series warns or says DRIFT, the last windows looked at together as audits do.
 
     Most audits are nowhere near: their lower bounds tell, and only the others are judged in full.
     """
@@ -70,11 +71,25 @@ def alarms(case: Case, before: Measured, windows: Sequence[Measured], seed: int)
         if earlier:
             sets.append(([*earlier, now], config.trend_effect))
         near = any(_near(before, together, least, seed + month) for together, least in sets)
-        if not near and not _worse(case, before, now):
+        if not near and not _worse(case, before, now) and not _warns(case, before, now, seed + month):
             found.append(False)
             continue
-        found.append(judge(case, before, now, seed + month, earlier=earlier).state == "drift")
+        found.append(judge(case, before, now, seed + month, earlier=earlier, inputs=True).state in FINDINGS)
     return found
+
+
+def _warns(case: Case, before: Measured, now: Measured, seed: int) -> bool:
+    """Whether predictions or inputs, with few permutations, are anywhere near a warning."""
+    parts = [before, now]
+    patients = np.arange(len(before) + len(now))
+    labels = permuted_labels(patients >= len(before), patients, _SCREEN, seed)
+    scores, outcomes = (np.concatenate([part.numbers[name] for part in parts]) for name in ("risk", "label"))
+    thresholds = case.config.thresholds
+    if prediction_test(scores, labels, patients, thresholds=thresholds, outcomes=outcomes).p_value <= _DOUBT:
+        return True
+    edges = before.input_edges()
+    test = input_test(np.concatenate([part.coded(edges).codes for part in parts]), labels)
+    return bool(min(test.value_p.min(), test.missing_p.min()) <= _DOUBT)
 
 
 def _near(before: Measured, together: Sequence[Measured], least: float, seed: int) -> bool:

@@ -8,13 +8,15 @@ from functools import partial
 
 import numpy as np
 
+from dynamask_mlflow._states import State
 from dynamask_mlflow.audit.measured import Measured
 from dynamask_mlflow.data.hospital.motifs import LOOK_ALIKES, MOTIFS
-from dynamask_mlflow.experiments.drift.changes import Change, missing, other_unit, shifted
+from dynamask_mlflow.experiments.drift.changes import Change, delayed, missing, more_of, other_unit, shifted
 from dynamask_mlflow.experiments.drift.data import Case
 from dynamask_mlflow.experiments.drift.draws import draw, judge
 
 Report = Callable[[str], None]
+_RATES = ("drift", "warning", "ok", "attention", "predictions", "inputs", "risk", "above")
 CHANGES: dict[str, dict[str, Change]] = {
     "physionet": {
         "glucose in another unit": other_unit("Glucose", 1 / 18),
@@ -33,15 +35,24 @@ CHANGES: dict[str, dict[str, Change]] = {
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table: rates over the replicates, NaN where not asked."""
+    """One line of the table: rates over the replicates.
+
+    Attributes:
+        drift, warning, ok: verdicts. attention, predictions, inputs: what each arm found, whatever the verdict.
+        risk, above: mean predicted risk and share above the threshold, of all stays after the change.
+    """
 
     source: str
     change: str
     instances: int
     drift: float
+    warning: float
     ok: float
-    ndcg: float
+    attention: float
+    predictions: float
     inputs: float
+    risk: float
+    above: float
     replicates: int
     wanted: str
 
@@ -49,23 +60,57 @@ class Row:
 def window_rows(case: Case, pool: Measured, count: int, report: Report) -> list[Row]:
     n = case.size
     jobs: list[tuple[str, int, Callable[[], Measured], int, str]] = [
-        ("nothing", n, lambda: pool, 4 * count, "DRIFT at most .01, OK at least .95"),
+        ("nothing", n, lambda: pool, 4 * count, "OK at least .95"),
         ("nothing", n // 2, lambda: pool, count, ""),
         ("20 % of the masks 6 h earlier", n // 2, lambda: earlier(pool), count, "DRIFT at least .85"),
     ]
     for what in CHANGES[case.name]:
         jobs.append((what, n, partial(changed, case, what), count, ""))
+    for what, change in faults(case, pool).items():
+        jobs.append((what, n, partial(_explained, case, what, change), count, "-"))
     for name in irrelevant(case, pool):
         what = f"irrelevant channel ({name}) + 1 SD"
         explain = partial(_explained, case, what, shifted(name, 1.0))
-        jobs.append((what, n, explain, count, "DRIFT at most .02"))
+        jobs.append((what, n, explain, count, "DRIFT at most .02, warning at most .05"))
     rows = []
     for what, size, explained, times, wanted in jobs:
         rates = case.cached(f"window {what} {size} {times}", partial(_simulate, case, pool, explained, size, times))
-        drift, ok, rank, inputs = rates
-        rows.append(Row(case.name, what, size, drift, ok, rank, inputs, times, wanted))
-        report(f"{case.name}: {what}, n = {size}: drift {drift:.3f}, ok {ok:.3f}, inputs {inputs:.2f}")
+        values = dict(zip(_RATES, rates, strict=True))
+        if wanted == "-":
+            wanted = _wanted(case, pool, values["risk"], values["above"])
+        row = Row(source=case.name, change=what, instances=size, replicates=times, wanted=wanted, **values)
+        rows.append(row)
+        report(f"{case.name}: {what}, n = {size}: drift {row.drift:.3f}, warning {row.warning:.3f}, ok {row.ok:.3f}")
     return rows
+
+
+def faults(case: Case, pool: Measured) -> dict[str, Change]:
+    """What may happen to each of the five most important channels, and to the patients."""
+    found: dict[str, Change] = {}
+    for place in np.argsort(-pool.mean_shares()[0])[: 1 if case.quick else 5]:
+        name = pool.channel_names[place]
+        found[f"{name} x .357"] = other_unit(name, 0.357)
+        found[f"{name} x 10"] = other_unit(name, 10.0)
+        found[f"{name} 6 h late"] = delayed(name, 6)
+        found[f"{name} missing in 30 %"] = missing(name, 0.3)
+    risk = dict(zip(pool.ids.tolist(), pool.numbers["risk"].tolist(), strict=True))
+    limit = float(np.quantile(pool.numbers["risk"], 0.8))
+    found["the fifth at highest risk three times as frequent"] = more_of(
+        lambda stays: np.array([risk.get(str(stay), 0.0) >= limit for stay in stays.ids]), 3.0
+    )
+    return found
+
+
+def _wanted(case: Case, pool: Measured, risk_now: float, above_now: float) -> str:
+    """A warning or drift is wanted where the mean risk moved by .02, or the share above the threshold by a quarter."""
+    risk, above = _answers(case, pool)
+    matters = abs(risk_now - risk) >= 0.02 or abs(above_now - above) >= 0.25 * above
+    return "warning or DRIFT at least .9" if matters else ""
+
+
+def _answers(case: Case, stays: Measured) -> tuple[float, float]:
+    risk = stays.numbers["risk"]
+    return float(np.nanmean(risk)), float(np.nanmean(risk >= case.config.thresholds[0]))
 
 
 def changed(case: Case, what: str) -> Measured:
@@ -99,13 +144,14 @@ def _explained(case: Case, what: str, change: Change) -> Measured:
 
 
 def _simulate(case: Case, pool: Measured, explained: Callable[[], Measured], size: int, times: int) -> list[float]:
-    """Shares of (drift, ok, nDCG < .9, input test) over windows of `size` stays against fresh references."""
+    """The rates of a row over windows of `size` stays against fresh references; then risk and share above."""
     population, found = explained(), []
     for time in range(times):
         rng = np.random.default_rng([11, time])
         before, now = draw(pool, case.reference_size, rng), draw(population, size, rng)
-        asked = time < max(10, times // 8)  # the input arm has no say in the verdict, and is the slowest
-        verdict = judge(case, before, now, time, inputs=asked)
-        inputs = float(verdict.metrics["inputs_moved"] > 0) if asked else np.nan
-        found.append((verdict.state == "drift", verdict.state == "ok", verdict.metrics["ndcg"] < 0.9, inputs))
-    return [float(value) for value in np.nanmean(np.array(found, dtype=np.float64), axis=0)]
+        verdict = judge(case, before, now, time, inputs=True)
+        kinds = {violation.kind for violation in verdict.violations}
+        arms = ("attention" in kinds, bool(kinds & {"predictions", "performance"}), "inputs" in kinds)
+        found.append((*(verdict.state == state for state in (State.DRIFT, State.WARNING, State.OK)), *arms))
+    rates = np.mean(np.array(found, dtype=np.float64), axis=0)
+    return [*(float(rate) for rate in rates), *_answers(case, population)]

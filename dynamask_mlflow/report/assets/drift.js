@@ -1,11 +1,5 @@
 // Does the model still look at the same things? A reference window against the current one.
 
-const VERDICTS = {
-  ok: ["No drift", "The model looks at the same things as in the reference window."],
-  drift: ["Drift", "The model does not look at the same things as in the reference window."],
-  inconclusive: ["Inconclusive", "The evidence does not allow a verdict."],
-};
-
 // Channels as two points on one line, the greatest change first.
 function channelMoves() {
   const {
@@ -214,14 +208,15 @@ function historyCard() {
         lines: [{ name, values, look: "main", dotLooks: verdicts.filter((_, i) => finite(values[i])) }],
         bands: name in D.drift.thresholds ? [{ y: D.drift.thresholds[name], text: "alarm level" }] : [],
         xFormat: (i) => labels[i],
-        xName: (i) => labels[i] + ": " + (VERDICTS[verdicts[i]] || [verdicts[i]])[0].toLowerCase(),
+        xName: (i) => labels[i] + ": " + (D.drift.states[verdicts[i]] || [verdicts[i]])[0].toLowerCase(),
         yFormat: number,
       }),
     ),
   );
   return card(
     "All audits so far",
-    "Each point is one audit: full circles found no drift, diamonds found drift, hollow ones were inconclusive.",
+    "Each point is one window: full circles found no drift, triangles warn, diamonds found drift, hollow ones were inconclusive. " +
+      "A move above the alarm level is drift; what chance explains is drawn as 0.",
     h("div", { class: "pair" }, charts),
   );
 }
@@ -253,7 +248,7 @@ function rowsTable(title, note, rows, format) {
 }
 
 function drift() {
-  const [name, plain] = VERDICTS[D.drift.verdict];
+  const [name, plain] = D.drift.states[D.drift.verdict];
   return h(
     "div",
     { class: "stack" },

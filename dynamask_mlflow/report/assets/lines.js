@@ -221,6 +221,8 @@ function drawLine(line, options, x, y) {
 
 // Verdicts differ in shape as well as in colour.
 function pointMark(look, verdict, x, y) {
+  if (verdict === "warning")
+    return svg("path", { class: "dot warning", d: "M" + x + " " + (y - 6) + "l6 10l-12 0z" });
   return verdict === "drift"
     ? svg("path", { class: "dot drift", d: "M" + x + " " + (y - 6) + "l6 6l-6 6l-6-6z" })
     : svg("circle", { class: "dot " + look + " " + verdict, cx: x, cy: y, r: 4 });

@@ -1,16 +1,21 @@
-"""Drift in plain words: from where to where attention moved, by how much, and how sure that is."""
+"""Findings in plain words: which channels moved by how much, what became of the predictions, and how sure that is."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dynamask_mlflow.audit.runtime import WEIGHTS
 from dynamask_mlflow.audit.statistics import CanaryResult, DriftTest, Effect, InputTest
 from dynamask_mlflow.audit.statistics.marginals import Floats
+
+if TYPE_CHECKING:
+    from dynamask_mlflow.audit.evidence import Evidence
+
+_Z975 = 1.959963984540054
 
 
 def percent(share: float) -> str:
@@ -43,19 +48,31 @@ def moved(shift: Floats, p: Floats, level: float) -> tuple[list[int], list[int]]
     return [i for i in found if shift[i] < 0], [i for i in found if shift[i] > 0]
 
 
-def channel_sentence(test: DriftTest, names: Sequence[str], level: float) -> str:
-    """attention moved from Lactate to SpO2: 14 % of the total [9, 19], p < .001"""
-    lost, gained = ([names[i] for i in part] for part in moved(test.channel_shift, test.channel_p, level))
-    if lost and gained:
-        path = f"from {joined(lost)} to {joined(gained)}"
-    elif lost:
-        path = f"away from {joined(lost)}"
-    elif gained:
-        path = f"to {joined(gained)}"
-    else:
+def points(change: float, error: float | None = None) -> str:
+    """-8.4 points [-11, -6.0]: a change of a share with its 95 % interval, in percentage points."""
+    value = f"{100 * change:+.1f} points"
+    if error is None:
+        return value
+    low, high = (100 * (change + sign * _Z975 * error) for sign in (-1, 1))
+    return f"{value} [{low:.2g}, {high:.2g}]"
+
+
+def channel_changes(test: DriftTest, names: Sequence[str], level: float, most: int = 6) -> str:
+    """Urine -8.4 points [-11, -6.1]; GCS +1.3 points [.4, 2.2]: each channel that moved beyond chance with its own."""
+    lost, gained = moved(test.channel_shift, test.channel_p, level)
+    order = sorted([*lost, *gained], key=lambda i: -abs(test.channel_shift[i]))
+    said = "; ".join(f"{names[i]} {points(test.channel_shift[i], test.channel_error[i])}" for i in order[:most])
+    if not order:
         i, j = int(test.channel_shift.argmin()), int(test.channel_shift.argmax())
-        path = f"between channels, most of all from {names[i]} to {names[j]}"
-    return f"Attention moved {path}: {interval(test.channels)}, {chance(test.p_value)}."
+        largest = " and ".join(f"{names[k]} {points(test.channel_shift[k], test.channel_error[k])}" for k in (i, j))
+        return f"no single channel beyond chance, the largest changes are {largest}"
+    return said + (f"; and {len(order) - most} more" if len(order) > most else "")
+
+
+def channel_sentence(test: DriftTest, names: Sequence[str], level: float) -> str:
+    """Attention moved between channels, 10 % of the total [7, 13], p < .001: Urine -8.4 points [-11, -6]; ..."""
+    changes = channel_changes(test, names, level)
+    return f"Attention moved between channels, {interval(test.channels)}, {chance(test.p_value)}: {changes}."
 
 
 def hour_sentence(test: DriftTest, times: Sequence[Any], unit: str, block: int) -> str:
@@ -67,7 +84,7 @@ def hour_sentence(test: DriftTest, times: Sequence[Any], unit: str, block: int) 
         lost, gained = min(runs, key=lambda run: run[2]), max(runs, key=lambda run: run[2])
         if gained[2] - lost[2] >= test.hours.observed:
             parts = [
-                f"{_span(times, start, stop, unit)} {verb} {percent(abs(amount))}"
+                f"{_span(times, start, stop, unit)} {verb} {abs(100 * amount):.1f} points"
                 for (start, stop, amount), verb in ((lost, "lost"), (gained, "gained"))
                 if amount
             ]
@@ -79,7 +96,7 @@ def hour_sentence(test: DriftTest, times: Sequence[Any], unit: str, block: int) 
 
 
 def input_sentence(inputs: InputTest, names: Sequence[str], level: float) -> str:
-    """Inputs moved: Lactate (values), SpO2 (missing)."""
+    """The inputs moved: Lactate (values), SpO2 (gaps)."""
     parts = []
     for place in inputs.moved(level):
         values, missing = inputs.value_q[place] <= level, inputs.missing_q[place] <= level
@@ -88,6 +105,29 @@ def input_sentence(inputs: InputTest, names: Sequence[str], level: float) -> str
     if not parts:
         return "The inputs did not move measurably."
     return f"The inputs moved: {joined([text for _, text in sorted(parts, reverse=True)], 5)}."
+
+
+def left_out_sentence(evidence: Evidence) -> str | None:
+    """How many stays the verdict rests on, and why others are left out; None if all of them are in."""
+    why = []
+    if evidence.failures:
+        kind = evidence.first_failure.partition(":")[0] or "an error"
+        why.append(f"{evidence.failures} could not be explained ({kind})")
+    if evidence.idle:
+        why.append(f"the model does not react to {evidence.idle}")
+    drawn = evidence.population > evidence.sampled
+    if not why and not drawn:
+        return None
+    text = f"{evidence.instances} stays are compared"
+    if drawn:
+        text += (
+            f", drawn from {evidence.population} of the window"
+            if not why
+            else (f"; {evidence.sampled} were drawn from {evidence.population} of the window")
+        )
+    if why:
+        text += f"; left out: {' and '.join(why)}"
+    return f"{text}."
 
 
 def canary_sentence(canary: CanaryResult) -> str:

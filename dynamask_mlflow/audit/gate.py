@@ -1,0 +1,243 @@
+"""A gate for promotion: a new version against the present one, on the same stays, within limits that a file gives."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+
+from dynamask_mlflow.audit import tags as t
+from dynamask_mlflow.audit.config import AuditConfig
+from dynamask_mlflow.audit.errors import AuditError
+from dynamask_mlflow.audit.evidence import trust_of
+from dynamask_mlflow.audit.measured import Measured
+from dynamask_mlflow.audit.messages import percent, points
+from dynamask_mlflow.audit.models import ModelRef, resolve_model
+from dynamask_mlflow.audit.prediction_messages import PERFORMANCE_NAMES, change, noun, number
+from dynamask_mlflow.audit.reference import with_outcomes
+from dynamask_mlflow.audit.shards import checked_store, gather, plan_shards
+from dynamask_mlflow.audit.statistics import Shift, compare_versions, paired_performance, paired_shift
+from dynamask_mlflow.audit.windows import draw, find_rows, parse_window
+from dynamask_mlflow.audit.workers import Workers
+from dynamask_mlflow.masks.config import reject_unknown_keys
+
+GATE, GATE_REASONS = "dynamask.gate", "dynamask.gate_reasons"
+
+
+class GateState(StrEnum):
+    """What a gate, or one of its checks, says."""
+
+    PASSED = "passed"
+    REFUSED = "refused"
+    INCONCLUSIVE = "inconclusive"
+
+    @property
+    def exit_code(self) -> int:
+        return {GateState.PASSED: 0, GateState.REFUSED: 1, GateState.INCONCLUSIVE: 2}[self]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateLimits:
+    """How far a new version may be from the present one, on the same stays.
+
+    Attributes:
+        channel: change of one channel's share of attention. hours: share of attention that moves in time.
+        lost: share of an important channel's attention that is given up.
+        risk: change of the mean predicted risk; of a predicted value in standard deviations.
+        auroc, auprc: loss. brier, error: rise. calibration: how much farther from 0 observed minus predicted is.
+        minimum: stays, and stays with a known outcome for what needs them.
+        strict: a check that is within its limit, but whose 95 % bound is not, is inconclusive; else it passes.
+    """
+
+    channel: float = 0.075
+    hours: float = 0.21
+    lost: float = 0.95
+    risk: float = 0.05
+    auroc: float = 0.02
+    auprc: float = 0.05
+    brier: float = 0.01
+    error: float = 0.1
+    calibration: float = 0.05
+    minimum: int = 100
+    strict: bool = False
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name != "strict" and (isinstance(value, bool) or not isinstance(value, int | float) or value <= 0):
+                raise ValueError(f"Expected {field.name} > 0, but got {value!r}.")
+
+    @classmethod
+    def from_mapping(cls, options: Mapping[str, Any]) -> GateLimits:
+        reject_unknown_keys(cls, options)
+        return cls(**options)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check: its sentence, what was measured, its limit and whether it passed."""
+
+    name: str
+    state: GateState
+    message: str
+    value: float
+    limit: float
+
+
+@dataclass(frozen=True)
+class GateResult:
+    """What the gate says of a version. checks: all of them, those that refuse first."""
+
+    state: GateState
+    model: str
+    version: str
+    against: str
+    window: str
+    stays: int
+    checks: tuple[Check, ...]
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        return tuple(f"{check.state}: {check.message}" for check in self.checks)
+
+    def to_json(self) -> str:
+        return json.dumps({**asdict(self), "exit_code": self.state.exit_code}, indent=1)
+
+
+def run_gate(
+    model: str,
+    against: str,
+    data: str,
+    window: str,
+    *,
+    split: str | None = None,
+    limits: GateLimits | None = None,
+    config: AuditConfig | None = None,
+    store: str | None = None,
+    processes: int = 1,
+    record: bool = True,
+) -> GateResult:
+    """Explain the same stays under both versions, compare, and write on the version what was refused and why.
+
+    Args:
+        model: the version to be promoted. against: the one that is in use.
+        record: False leaves the version's tags alone.
+    """
+    config, limits, store = config or AuditConfig(), limits or GateLimits(), checked_store(store)
+    new, old, span = resolve_model(model), resolve_model(against), parse_window(window)
+    rows = draw(find_rows(data, span, split), config.instances, config.seed, span.label)
+    source = {"stays": data, "rows": [int(row) for row in rows], "hashed": config.hash_ids}
+    with Workers(processes) as workers:
+        plans = [plan_shards(ref, source, config, store, least=workers.least_shards) for ref in (old, new)]
+        workers.fit([uri for uris in plans for uri in uris])
+    cells = [with_outcomes(gather(uris), data, rows, config) for uris in plans]
+    result = judge_versions(cells[0], cells[1], new, old, span.label, limits, config)
+    if record:
+        record_gate(result)
+    return result
+
+
+def judge_versions(
+    before: Measured, now: Measured, new: ModelRef, old: ModelRef, window: str, limits: GateLimits, config: AuditConfig
+) -> GateResult:
+    """All checks of two versions on the same stays."""
+    if list(before.ids) != list(now.ids):
+        raise AuditError("Expected both versions to explain the same stays, but one of them failed on some.")
+    checks = [*_size(now, limits), *_attention(before, now, limits), *_faithful(now, config)]
+    checks += _predictions(before, now, limits)
+    order = [GateState.REFUSED, GateState.INCONCLUSIVE, GateState.PASSED]
+    checks.sort(key=lambda check: order.index(check.state))
+    return GateResult(checks[0].state, new.name, new.version, old.version, window, len(now), tuple(checks))
+
+
+def record_gate(result: GateResult) -> None:
+    """Tags of the version: what the gate said, when, against whom, and why."""
+    from mlflow import MlflowClient
+
+    client = MlflowClient()
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    text = f"{result.state} against version {result.against} on {result.window}, {result.stays} stays, {now}"
+    told = "\n".join(reason for reason in result.reasons if not reason.startswith("passed")) or "all checks passed"
+    client.set_model_version_tag(result.model, result.version, GATE, text)
+    client.set_model_version_tag(result.model, result.version, GATE_REASONS, told[: t.LONGEST])
+
+
+def _size(now: Measured, limits: GateLimits) -> list[Check]:
+    stays = int(now.usable.sum())
+    if stays >= limits.minimum:
+        return []
+    text = f"{stays} stays are too few; at least {limits.minimum} are needed."
+    return [Check("stays", GateState.INCONCLUSIVE, text, stays, limits.minimum)]
+
+
+def _attention(before: Measured, now: Measured, limits: GateLimits) -> list[Check]:
+    shift, names = compare_versions(before.shares, now.shares), now.channel_names
+    largest = float(shift.channel_shift[shift.channel])
+    lost = names[shift.lost_channel]
+    return [
+        _check("channel", f"Attention to {names[shift.channel]} {points(largest)}.", shift.largest, limits.channel),
+        _check("hours", f"{percent(shift.hours)} of the attention moved in time.", shift.hours, limits.hours),
+        _check("lost", f"{percent(shift.lost)} of the attention to {lost} is given up.", shift.lost, limits.lost),
+    ]
+
+
+def _faithful(now: Measured, config: AuditConfig) -> list[Check]:
+    trust = trust_of(now, config)
+    if trust is None or trust.trusted:
+        return []
+    text = (
+        "The masks are not to be trusted: they move the prediction more than another patient's mask in "
+        f"{percent(trust.wins_other)} and more than the mean map in {percent(trust.wins_mean_map)} of the stays."
+    )
+    return [Check("faithfulness", GateState.INCONCLUSIVE, text, trust.wins_other, 0.5)]
+
+
+def _predictions(before: Measured, now: Measured, limits: GateLimits) -> list[Check]:
+    old, new, outcomes = before.numbers["risk"], now.numbers["risk"], now.numbers["label"]
+    task = "regression" if "squared_error" in now.numbers else "classification"
+    scale = 1.0 if task == "classification" else max(float(old.std()), 1e-12)
+    mean = paired_shift(old, new, now.patients)
+    text = f"The mean {noun(task)} is {number(mean.current)} instead of {number(mean.reference)} ({change(mean)})."
+    checks = [
+        _bounded("risk", text, abs(mean.difference), max(abs(mean.low), abs(mean.high)), limits.risk * scale, limits)
+    ]
+    known = np.isfinite(outcomes)
+    if int(known.sum()) < limits.minimum:
+        text = f"{int(known.sum())} stays have a known outcome; at least {limits.minimum} are needed to compare errors."
+        return [*checks, Check("outcomes", _doubt(limits), text, float(known.sum()), limits.minimum)]
+    for name, shift in paired_performance(old[known], new[known], outcomes[known], now.patients[known], task).items():
+        checks.append(_performance(name, shift, limits, scale))
+    return checks
+
+
+def _performance(name: str, shift: Shift, limits: GateLimits, scale: float) -> Check:
+    """A loss of AUROC or AUPRC, a rise of an error, a calibration that is farther from 0."""
+    limit = float(getattr(limits, name)) * (scale if name in ("error", "calibration") else 1.0)
+    values = f"{number(shift.current)} instead of {number(shift.reference)} ({change(shift)})"
+    text = f"The {PERFORMANCE_NAMES[name]} is {values}."
+    if name == "calibration":
+        farther = abs(shift.current) - abs(shift.reference)
+        return _bounded(name, text, farther, farther + (shift.high - shift.low) / 2, limit, limits)
+    worse, bound = (-shift.difference, -shift.low) if name in ("auroc", "auprc") else (shift.difference, shift.high)
+    return _bounded(name, text, worse, bound, limit, limits)
+
+
+def _check(name: str, text: str, value: float, limit: float) -> Check:
+    state = GateState.REFUSED if value >= limit else GateState.PASSED
+    return Check(name, state, f"{text} The limit is {limit:g}.", value, limit)
+
+
+def _bounded(name: str, text: str, value: float, bound: float, limit: float, limits: GateLimits) -> Check:
+    state = GateState.PASSED if bound < limit else _doubt(limits)
+    return Check(
+        name, GateState.REFUSED if value >= limit else state, f"{text} The limit is {limit:.3g}.", value, limit
+    )
+
+
+def _doubt(limits: GateLimits) -> GateState:
+    return GateState.INCONCLUSIVE if limits.strict else GateState.PASSED

@@ -1,0 +1,129 @@
+"""The audits of the past, from their runs: which are current, which were superseded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from dynamask_mlflow._states import State
+from dynamask_mlflow.audit import tags as t
+from dynamask_mlflow.audit.identity import DEFAULT_SITE
+from dynamask_mlflow.tracking.filters import tag_equals
+
+if TYPE_CHECKING:
+    from mlflow.entities import Run
+
+PREFIX = "dynamask/audit"
+
+
+@dataclass(frozen=True)
+class AuditEntry:
+    """One audit of the past.
+
+    Attributes:
+        start: of the window. series, slot: of its identity. content: a digest of its stays.
+        channels, kinds: what it found, and in which channels; inputs: those whose inputs warned.
+        trend: the windows that were tested together with it. audited_at: when it was last concluded.
+        superseded: another audit of the same window, with other data or another reference, came later.
+        alerted: what was told of it, and when it ended.
+    """
+
+    run_id: str
+    window: str
+    start: str
+    version: str
+    verdict: State
+    reference_run_id: str
+    metrics: Mapping[str, float]
+    site: str = DEFAULT_SITE
+    series: str = ""
+    slot: str = ""
+    content: str = ""
+    channels: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
+    reason: str = ""
+    trend: str = ""
+    audited_at: str = ""
+    superseded: bool = False
+    alerted: tuple[str, ...] = field(default=())
+
+
+def audit_history(
+    experiment: str, name: str, version: str | None = None, *, site: str | None = None, superseded: bool = True
+) -> list[AuditEntry]:
+    """All complete audits of a model, of one version, of one site, in the order of their windows."""
+    from mlflow import MlflowClient
+
+    client = MlflowClient()
+    home = client.get_experiment_by_name(experiment)
+    if home is None:
+        return []
+    wanted = [tag_equals(t.KIND, "audit"), tag_equals(t.MODEL, name)]
+    if version is not None:
+        wanted.append(tag_equals(t.VERSION, version))
+    found: list[Run] = []
+    page = client.search_runs([home.experiment_id], " and ".join(wanted))
+    while True:
+        found += page
+        if not page.token:
+            break
+        page = client.search_runs([home.experiment_id], " and ".join(wanted), page_token=page.token)
+    entries = _marked([_entry(run) for run in found if t.VERDICT in run.data.tags and run.data.tags[t.MODEL] == name])
+    return [
+        entry
+        for entry in sorted(entries, key=lambda entry: (entry.start, entry.version, entry.site, entry.audited_at))
+        if (site is None or entry.site == site) and (superseded or not entry.superseded)
+    ]
+
+
+def _marked(entries: Sequence[AuditEntry]) -> list[AuditEntry]:
+    """Of the audits of one slot the one that was concluded last is current; the tags only say so to people."""
+    newest: dict[str, tuple[str, str]] = {}
+    for entry in entries:
+        rank = (entry.audited_at, entry.run_id)
+        newest[_slot(entry)] = max(newest.get(_slot(entry), ("", "")), rank)
+    return [replace(e, superseded=(e.audited_at, e.run_id) != newest[_slot(e)]) for e in entries]
+
+
+def _slot(entry: AuditEntry) -> str:
+    return entry.slot or entry.run_id
+
+
+def _entry(run: Run) -> AuditEntry:
+    tags = run.data.tags
+    finding = _json(tags.get(t.FINDING, ""))
+    return AuditEntry(
+        run_id=run.info.run_id,
+        window=tags.get(t.WINDOW, ""),
+        start=tags.get(t.WINDOW_START, ""),
+        version=tags.get(t.VERSION, ""),
+        verdict=State(tags[t.VERDICT]),
+        reference_run_id=tags.get(t.REFERENCE, ""),
+        metrics={
+            key.removeprefix(f"{PREFIX}/"): value
+            for key, value in run.data.metrics.items()
+            if key.startswith(f"{PREFIX}/")
+        },
+        site=tags.get(t.SITE, DEFAULT_SITE),
+        series=tags.get(t.SERIES, ""),
+        slot=tags.get(t.SLOT, ""),
+        content=tags.get(t.CONTENT, ""),
+        channels=tuple(finding.get("channels", ())),
+        kinds=tuple(finding.get("kinds", ())),
+        inputs=tuple(finding.get("inputs", ())),
+        reason=str(finding.get("reason", "")),
+        trend=tags.get(t.TREND, ""),
+        audited_at=tags.get(t.AUDITED_AT, ""),
+        alerted=tuple(_json(tags.get(t.ALERTED, "")).get("notices", ())),
+    )
+
+
+def _json(text: str) -> dict[str, list[str]]:
+    try:
+        stored = json.loads(text)
+    except ValueError:
+        return {}
+    return stored if isinstance(stored, dict) else {}

@@ -1,0 +1,215 @@
+"""The last step of an audit: compare, decide, log, say on the version what is so, and keep later trends true."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from dynamask_mlflow.audit import publish
+from dynamask_mlflow.audit import tags as t
+from dynamask_mlflow.audit.comparison import (
+    MEASURED,
+    Comparison,
+    blocked,
+    compare_shards,
+    trend_entries,
+    trend_label,
+)
+from dynamask_mlflow.audit.config import AuditConfig, digest
+from dynamask_mlflow.audit.decide import decide
+from dynamask_mlflow.audit.errors import AuditError, TrackingLostError, is_lasting
+from dynamask_mlflow.audit.history import AuditEntry, audit_history
+from dynamask_mlflow.audit.models import ModelRef
+from dynamask_mlflow.audit.page import render_audit
+from dynamask_mlflow.audit.runs import close_run, exclusive, find_or_create_run
+from dynamask_mlflow.audit.verdict import Verdict
+from dynamask_mlflow.audit.version_state import publish_version_state
+from dynamask_mlflow.audit.windows import parse_window
+from dynamask_mlflow.tracking.errors import first_line
+from dynamask_mlflow.tracking.profile import plain
+from dynamask_mlflow.tracking.retries import short_retries
+from dynamask_mlflow.tracking.spool import write_whole
+
+VERDICT_FILE = "dynamask/verdict.json"
+VIOLATIONS, REPORT = "dynamask/violations.json", "dynamask/audit.html"
+_logger = logging.getLogger(__name__)
+
+
+def report_audit(request: dict[str, Any], uris: Sequence[str]) -> dict[str, Any]:
+    """Compare, decide, log, tag. Returns the verdict as a dictionary, with the run's id.
+
+    Raises `TrackingLostError` if MLflow does not answer, `AuditError` if it refuses; what was fitted is kept.
+    """
+    from mlflow.exceptions import MlflowException
+
+    try:
+        # One conclusion of a series at a time: each looks at the others to see what its trend is made of.
+        with short_retries(), exclusive(str(request["store"]), str(request["series"])):
+            record = _conclude(request, uris)
+            entries = _entries(request)
+            publish.link_superseded(entries, record["run_id"])
+            _refresh_later(request, entries)
+        with short_retries():
+            publish_version_state(record["model"], record["version"], request["experiment"])
+        return record
+    except (MlflowException, OSError) as error:
+        first = first_line(error)
+        if is_lasting(error):
+            raise AuditError(f"MLflow refused the results: {first} The fits are in {request['store']}.") from error
+        raise TrackingLostError(
+            f"The audit is fitted, but its results could not be logged: {first} The fits are in {request['store']}; "
+            "run the audit again."
+        ) from error
+
+
+def _conclude(request: dict[str, Any], uris: Sequence[str]) -> dict[str, Any]:
+    """One audit, from its shards to its run."""
+    config, ref = AuditConfig.from_mapping(request["config"]), ModelRef.from_dict(request["model"])
+    span = parse_window(request["window"])
+    about = {
+        "model": ref.name,
+        "version": ref.version,
+        "site": request["site"],
+        "window": span.label,
+        "content": request["content"],
+        "reference_run_id": request["reference_run_id"],
+    }
+    earlier = [entry for entry in _series(request, _entries(request)) if entry.start < (span.start or "~")]
+    found: Comparison | None = None
+    if request["blockers"]:
+        verdict = decide(blocked(request), config, **about)
+    else:
+        found = compare_shards(request, uris, config, earlier)
+        verdict = decide(found.evidence, config, **about)
+    trend = "" if found is None else found.trend
+    run_id = _run_with_trend(request, trend)
+    files = _files(request, config, verdict, found, earlier)
+    dataset = (Path(request["data"]).name or "dataset", str(request["content"])[:36])
+    publish.upload_results(run_id, files, verdict.metrics, timestamp=span.stop_ms, dataset=dataset)
+    _keep_request(request, uris)
+    publish.conclude_run(run_id, verdict, trend)
+    for each in dict.fromkeys((run_id, str(request["run_id"]))):
+        close_run(each)
+    return {**verdict.to_dict(), "run_id": run_id}
+
+
+def _entries(request: dict[str, Any]) -> list[AuditEntry]:
+    """All audits of the version at the site."""
+    model = ModelRef.from_dict(request["model"])
+    return audit_history(request["experiment"], model.name, model.version, site=request["site"])
+
+
+def _series(request: dict[str, Any], entries: Sequence[AuditEntry]) -> list[AuditEntry]:
+    """The current audits of the same series, but for the window's own."""
+    current = (e for e in entries if not e.superseded and e.series == request["series"])
+    return [e for e in current if e.window != request["window"]]
+
+
+def _run_with_trend(request: dict[str, Any], trend: str) -> str:
+    """The audit's run; another one, which supersedes it, if it was concluded with other windows in its trend.
+
+    A metric cannot be written anew: in one run the numbers of two trends would be mixed.
+    """
+    from mlflow import MlflowClient
+
+    client = MlflowClient()
+    run_id = str(request["run_id"])
+    run = client.get_run(run_id)
+    if t.VERDICT not in run.data.tags or run.data.tags.get(t.TREND, "") == trend:
+        return run_id
+    what = (t.KIND, t.MODEL, t.VERSION, t.SITE, t.CONTENT, t.SLOT, t.SERIES, t.WINDOW, t.WINDOW_START, t.REFERENCE)
+    kept = {*what, "mlflow.user", "mlflow.source.name", "mlflow.source.type"}
+    tags = {tag: value for tag, value in run.data.tags.items() if tag in kept}
+    key = digest(["trend", request["key"], trend])
+    name = str(run.info.run_name)
+    other = find_or_create_run(request["experiment"], key, name, tags, str(request["store"]))
+    target = client.get_run(other)
+    if not target.data.params:
+        from mlflow.entities import Param
+
+        client.log_batch(other, params=[Param(name, value) for name, value in run.data.params.items()])
+        if run.inputs is not None:
+            client.log_inputs(other, datasets=run.inputs.dataset_inputs, models=run.inputs.model_inputs or None)
+    return other
+
+
+def _files(
+    request: dict[str, Any],
+    config: AuditConfig,
+    verdict: Verdict,
+    found: Comparison | None,
+    history: Sequence[AuditEntry],
+) -> dict[str, Any]:
+    files: dict[str, Any] = {}
+    if found is not None:
+        page = render_audit(
+            verdict,
+            found,
+            history,
+            config,
+            created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            task=found.current.record.get("config", {}).get("task", "classification"),
+        )
+        if page is not None:
+            files[REPORT] = page
+        if len(found.current):
+            files[MEASURED] = found.current.save(_folder(request) / "measured.npz")
+            by_channel, by_time, by_cell = found.current.mean_shares()
+            profile = {"by_channel": plain(by_channel), "by_time": plain(by_time), "by_cell": plain(by_cell)}
+            names = {"channels": list(found.current.channel_names), "times": list(found.current.times)}
+            files["dynamask/profile.json"] = json.dumps(names | profile)
+    files |= {VERDICT_FILE: verdict.to_json(), VIOLATIONS: verdict.violations_json()}
+    files["dynamask/config.json"] = json.dumps(config.to_dict(), indent=1)
+    return files
+
+
+def _refresh_later(request: dict[str, Any], entries: Sequence[AuditEntry]) -> None:
+    """Audits of later windows whose trend should have had this window in it are concluded again, without a fit.
+
+    So the numbers are those of the windows, in whatever order, or at whatever time, they were audited.
+    """
+    config, start = AuditConfig.from_mapping(request["config"]), parse_window(request["window"]).start
+    if start is None or request["blockers"] or config.reference == "rolling":
+        return
+    current = [entry for entry in entries if not entry.superseded and entry.series == request["series"]]
+    for entry in current:
+        before = [other for other in current if other.start < entry.start]
+        about = {"window": entry.window, "reference_run_id": entry.reference_run_id}
+        if entry.start <= start or trend_label(trend_entries(about, config, before)) == entry.trend:
+            continue
+        kept = _kept_request(request, entry)
+        if kept is None or kept[0]["blockers"] or kept[0]["reference_model"] != kept[0]["model"]:
+            continue
+        try:
+            record = _conclude(*kept)
+            publish.link_superseded(_entries(request), record["run_id"])
+        except AuditError as error:  # its shards were removed: the next audit of that window makes them again
+            _logger.warning("dynamask: the trend of %s could not be renewed: %s", entry.window, error)
+
+
+def _folder(request: dict[str, Any]) -> Path:
+    return Path(str(request["store"]).removeprefix("file://")) / "audits" / str(request["key"])
+
+
+def _by_content(request: dict[str, Any], content: str, window: str, reference: str) -> Path:
+    root = Path(str(request["store"]).removeprefix("file://")) / "audits"
+    return root / "requests" / f"{digest([request['series'], window, content, reference])}.json"
+
+
+def _keep_request(request: dict[str, Any], uris: Sequence[str]) -> None:
+    """In the store, not in MLflow: row numbers and paths are nobody else's business."""
+    path = _by_content(request, request["content"], request["window"], request["reference_run_id"])
+    write_whole(path, json.dumps({"request": request, "uris": list(uris)}))
+
+
+def _kept_request(request: dict[str, Any], entry: AuditEntry) -> tuple[dict[str, Any], list[str]] | None:
+    path = _by_content(request, entry.content, entry.window, entry.reference_run_id)
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return stored["request"], stored["uris"]

@@ -1,0 +1,161 @@
+"""The run of an audit: one for each key, also when several processes ask for it at the same time."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dynamask_mlflow._version import __version__
+from dynamask_mlflow.audit import tags as t
+from dynamask_mlflow.audit.errors import TrackingLostError
+from dynamask_mlflow.tracking.filters import tag_equals
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Run
+
+_ATTEMPTS = 60
+_STALE_MS = 60_000  # a run that nobody has claimed by then was left by a process that died
+_PARAMS = 90  # of one request
+
+
+@dataclass(frozen=True)
+class DatasetInput:
+    """The dataset of a run, as MLflow shows it."""
+
+    name: str
+    digest: str
+    source: str
+    stays: int
+    context: str = "audit"
+
+
+def find_or_create_run(experiment: str, key: str, name: str, tags: Mapping[str, str], store: str | None = None) -> str:
+    """The one run with this key in the experiment, opened anew, or a new one.
+
+    Processes that share a store take turns by a lock there. Those that do not still agree: a process that created a run
+    and sees another one with the key takes its own back; one that sees only its own claims it, and everybody waits for
+    the claim. At most one can have been alone when it looked.
+    """
+    from mlflow import MlflowClient
+
+    client = MlflowClient()
+    home = experiment_id(client, experiment)
+    with exclusive(store, key):
+        run, created = _claimed_run(client, home, key, name, tags)
+    run_id = str(run.info.run_id)
+    if not created:
+        client.update_run(run_id, status="RUNNING")
+        for tag, value in tags.items():
+            if run.data.tags.get(tag) != value:
+                client.set_tag(run_id, tag, value)
+    return run_id
+
+
+def describe_run(run_id: str, dataset: DatasetInput, params: Mapping[str, Any], model_id: str | None) -> None:
+    """Log dataset, model and parameters, unless they are there."""
+    from mlflow import MlflowClient
+    from mlflow.entities import Dataset, LoggedModelInput, Param
+    from mlflow.entities import DatasetInput as LoggedDataset
+    from mlflow.entities.input_tag import InputTag
+    from mlflow.exceptions import MlflowException
+
+    client = MlflowClient()
+    run = client.get_run(run_id)
+    missing = {name: str(value) for name, value in params.items() if name not in run.data.params and value is not None}
+    entries = [Param(name, value[: t.LONGEST]) for name, value in missing.items()]
+    for start in range(0, len(entries), _PARAMS):
+        client.log_batch(run_id, params=entries[start : start + _PARAMS])
+    if not (run.inputs and run.inputs.dataset_inputs):
+        entity = Dataset(
+            name=dataset.name,
+            digest=dataset.digest[:36],
+            source_type="local",
+            source=f'{{"uri": "{dataset.source}"}}',
+            profile=f'{{"stays": {dataset.stays}}}',
+        )
+        client.log_inputs(run_id, datasets=[LoggedDataset(entity, [InputTag("mlflow.data.context", dataset.context)])])
+    if model_id is not None and not (run.inputs and run.inputs.model_inputs):
+        try:
+            client.log_inputs(run_id, models=[LoggedModelInput(model_id)])
+        except MlflowException as error:  # whoever may only read the model may still audit it
+            if error.error_code not in ("PERMISSION_DENIED", "UNAUTHENTICATED", "RESOURCE_DOES_NOT_EXIST"):
+                raise
+
+
+def source_tags(command: str) -> dict[str, str]:
+    """Who ran what, as MLflow's own runs say it."""
+    from mlflow.tracking.context.registry import resolve_tags
+
+    found = {tag: str(value) for tag, value in resolve_tags().items() if tag in ("mlflow.user",)}
+    return {**found, "mlflow.source.name": f"{command} ({__version__})", "mlflow.source.type": "JOB"}
+
+
+def close_run(run_id: str, failed: bool = False) -> None:
+    from mlflow import MlflowClient
+
+    MlflowClient().set_terminated(run_id, "FAILED" if failed else "FINISHED")
+
+
+def experiment_id(client: MlflowClient, name: str) -> str:
+    """The experiment of that name, made if need be."""
+    from mlflow.exceptions import MlflowException
+
+    found = client.get_experiment_by_name(name)
+    if found is not None:
+        return str(found.experiment_id)
+    try:
+        return str(client.create_experiment(name))
+    except MlflowException:
+        found = client.get_experiment_by_name(name)  # another process was faster
+        if found is None:
+            raise
+        return str(found.experiment_id)
+
+
+def _claimed_run(client: MlflowClient, home: str, key: str, name: str, tags: Mapping[str, str]) -> tuple[Run, bool]:
+    for attempt in range(_ATTEMPTS):
+        found = _with_key(client, home, key)
+        settled = [run for run in found if t.CLAIMED in run.data.tags or _stale(run)]
+        if settled:
+            return settled[0], False
+        if not found:
+            mine = client.create_run(home, tags={**tags, t.KEY: key}, run_name=name)
+            if [run.info.run_id for run in _with_key(client, home, key)] == [mine.info.run_id]:
+                client.set_tag(mine.info.run_id, t.CLAIMED, "true")
+                return mine, True
+            client.delete_run(mine.info.run_id)
+        time.sleep(random.uniform(0.02, 0.1) * min(2**attempt, 20))
+    raise TrackingLostError(f"Expected the run with the key {key}, but other processes would not settle on one.")
+
+
+def _with_key(client: MlflowClient, home: str, key: str) -> list[Run]:
+    found = client.search_runs([home], tag_equals(t.KEY, key), order_by=["attributes.start_time ASC"])
+    return [run for run in found if run.data.tags[t.KEY] == key]
+
+
+def _stale(run: Run) -> bool:
+    return bool(time.time() * 1000 - run.info.start_time > _STALE_MS)
+
+
+@contextmanager
+def exclusive(store: str | None, name: str) -> Iterator[None]:
+    """One process of those that share a store at a time; the lock goes with the process that held it.
+
+    Where there are no such locks (Windows, a store that cannot be written) nobody waits.
+    """
+    with ExitStack() as stack:
+        if store is not None:
+            with suppress(ImportError, OSError):
+                import fcntl
+
+                path = Path(store.removeprefix("file://")) / "locks" / f"{name}.lock"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                file = stack.enter_context(path.open("w"))
+                fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,110 @@
+"""What warns: predictions that moved, predictions that are worth less, inputs of channels that matter."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dynamask_mlflow.audit import prediction_messages as text
+from dynamask_mlflow.audit.config import AuditConfig
+from dynamask_mlflow.audit.evidence import Evidence
+from dynamask_mlflow.audit.messages import chance, percent
+from dynamask_mlflow.audit.statistics import InputTest, PredictionTest, Shift
+from dynamask_mlflow.audit.verdict import Violation
+
+
+def warning_findings(evidence: Evidence, config: AuditConfig) -> list[Violation]:
+    """Everything that warns, the most important first."""
+    found = []
+    if evidence.predictions is not None:
+        found += _predictions(evidence.predictions, task_of(evidence), config)
+        found += _performance(evidence.predictions, config)
+    if evidence.inputs is not None:
+        found += _inputs(evidence.inputs, evidence, config)
+    return found
+
+
+def task_of(evidence: Evidence) -> str:
+    return "regression" if "squared_error" in evidence.quality else "classification"
+
+
+def _predictions(test: PredictionTest, task: str, config: AuditConfig) -> list[Violation]:
+    """The mean, else shares above thresholds or of classes, else the whole distribution."""
+    level = config.levels["predictions"]
+    least = config.risk_effect if task == "classification" else config.value_effect * test.spread
+    found = []
+    if test.mean.p_value <= level and abs(test.mean.difference) >= least:
+        found.append(_violation("predictions", "mean", text.mean_sentence(test, task, level), test.mean, least))
+    for threshold, shift in test.above.items():
+        least = config.alert_effect * shift.reference
+        if shift.p_value <= level and abs(shift.difference) >= least and not found:
+            message = text.above_sentence(threshold, shift)
+            found.append(_violation("predictions", f"above {threshold:g}", message, shift, least))
+    for kind, shift in test.classes.items():
+        if shift.p_value <= level and abs(shift.difference) >= config.risk_effect:
+            message = text.class_sentence(kind, shift)
+            found.append(_violation("predictions", f"class {kind}", message, shift, config.risk_effect))
+    shift = test.distribution
+    if not found and shift.p_value <= level and shift.current >= config.input_effect:
+        message = text.distribution_sentence(shift, task)
+        found.append(_violation("predictions", "distribution", message, shift, config.input_effect))
+    return found
+
+
+def _performance(test: PredictionTest, config: AuditConfig) -> list[Violation]:
+    found = []
+    for name, shift in test.performance.items():
+        least = config.value_effect * test.spread if "error" in test.performance else config.performance_effect
+        if shift.p_value <= config.levels["predictions"] and abs(shift.difference) >= least:
+            message = text.performance_sentence(name, shift, test.labelled)
+            found.append(_violation("performance", name, message, shift, least))
+    return found
+
+
+def _inputs(inputs: InputTest, evidence: Evidence, config: AuditConfig) -> list[Violation]:
+    """Channels on which predictions rest, whose values or gaps moved far; the one on which most rests first."""
+    effects, attention, level = evidence.effects, evidence.importance, config.levels["inputs"]
+    if effects is None or attention is None:
+        return []
+    found, least = [], config.important * float(effects.mean())
+    for place in np.argsort(-effects, kind="stable"):
+        name = evidence.channel_names[place]
+        if effects[place] < least or effects[place] <= 0:
+            continue
+        kinds = {
+            "values": (inputs.value_p[place], inputs.value_gap[place], inputs.value_shift[place]),
+            "gaps": (inputs.missing_p[place], inputs.missing_gap[place], inputs.missing_shift[place]),
+        }
+        moved = {kind: row for kind, row in kinds.items() if row[0] <= level and row[1] >= config.input_effect}
+        if not moved:
+            continue
+        how = " and ".join(_direction(kind, float(row[1]), float(row[2])) for kind, row in moved.items())
+        p = float(min(row[0] for row in moved.values()))
+        gap = float(max(row[1] for row in moved.values()))
+        message = (
+            f"The inputs of {name} moved, on which predictions rest ({text.number(float(effects[place]))} on average, "
+            f"{percent(float(attention[place]))} of the attention): {how} ({chance(p)})."
+        )
+        found.append(
+            Violation(kind="inputs", subject=name, message=message, value=gap, threshold=config.input_effect, p_value=p)
+        )
+    return found
+
+
+def _direction(kind: str, gap: float, shift: float) -> str:
+    """values are lower in 41 % of the stays"""
+    if kind == "gaps":
+        return f"it is charted {'less' if shift > 0 else 'more'} often in about {percent(gap)} of the stays"
+    return f"values are {'higher' if shift > 0 else 'lower'} in about {percent(gap)} of the stays"
+
+
+def _violation(kind: str, subject: str, message: str, shift: Shift, threshold: float) -> Violation:
+    return Violation(
+        kind=kind,
+        subject=subject,
+        message=message,
+        value=shift.difference,
+        threshold=threshold,
+        p_value=shift.p_value,
+        low=shift.low,
+        high=shift.high,
+    )

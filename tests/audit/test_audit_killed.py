@@ -1,0 +1,64 @@
+"""An audit that is killed at any point, and run again, is the audit that was never killed."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import mlflow
+import pytest
+
+from dynamask_mlflow.audit import audit_history
+
+MODEL = "models:/icu@champion"
+SCRIPT = """
+import json, sys, warnings
+warnings.filterwarnings("ignore")
+import mlflow, torch
+torch.set_num_threads(1)
+uri, settings, data, store = sys.argv[1:]
+mlflow.set_tracking_uri(uri)
+from dynamask_mlflow.audit import AuditConfig, run_audit
+print("started", flush=True)
+config = AuditConfig.from_mapping(json.loads(settings))
+print(json.dumps(dict(run_audit("models:/icu@champion", data, "2026-02", config=config, store=store).metrics)))
+"""
+
+
+@pytest.mark.slow
+def test_kills_at_random_points_leave_one_finished_audit_with_one_value_each(place):
+    command = [sys.executable, "-c", SCRIPT, place.uri, json.dumps(place.config.to_dict()), place.data, place.shards]
+
+    def start() -> subprocess.Popen[str]:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "started\n"  # imports are done; from here on it may die
+        return process
+
+    random.seed(0)
+    longest = 4.0
+    for _ in range(8):
+        process = start()
+        time.sleep(random.uniform(0, longest))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    begin = time.monotonic()
+    process = start()
+    output, _ = process.communicate(timeout=300)
+    assert process.returncode == 0
+    assert time.monotonic() - begin < 120
+    found = json.loads(output.strip().splitlines()[-1])
+    (entry,) = audit_history("dynamask-audits", "icu")
+    client = mlflow.MlflowClient()
+    assert client.get_run(entry.run_id).info.status == "FINISHED"
+    assert entry.metrics == pytest.approx(found, abs=1e-5)  # a verdict holds six digits
+    for name in entry.metrics:
+        assert len(client.get_metric_history(entry.run_id, f"dynamask/audit/{name}")) == 1, name
+    home = client.get_experiment_by_name("dynamask-audits").experiment_id
+    (run,) = client.search_runs([home], "tags.`dynamask.kind` = 'audit'")
+    assert run.info.run_id == entry.run_id
+    assert client.get_model_version("icu", "1").tags["dynamask.verdict"] == "ok"
