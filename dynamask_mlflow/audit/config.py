@@ -23,7 +23,6 @@ class AuditConfig(ExplainConfig):
     """Settings of an audit; those of `ExplainConfig` and these.
 
     Attributes:
-        deletion: masks of what changes the prediction when removed: what the trust gate measures.
         task: "classification" or "regression"; None: as the model was logged.
         measured_only: only cells that were measured may be salient, not those that were filled in.
         attention_area: attention is the mean of the nested masks up to this area, on a logarithmic scale.
@@ -66,7 +65,6 @@ class AuditConfig(ExplainConfig):
         time_unit: what one step is called.
     """
 
-    deletion: bool = True
     task: str | None = None
     measured_only: bool = False
     attention_area: float = 0.1

@@ -219,6 +219,6 @@ def trust_of(current: Measured, config: AuditConfig) -> TrustResult | None:
     """Whether the window's masks are worth an audit."""
     if not len(current):
         return None
-    own = current.numbers["ce" if "ce" in current.numbers else "squared_error"]
+    own = current.numbers["own"]
     other, mean_map = current.numbers["other"], current.numbers["mean_map"]
     return check_trust(own, other, mean_map, config.trust_alpha, config.trust_minimum)

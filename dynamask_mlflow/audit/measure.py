@@ -36,17 +36,20 @@ def measure(
     task: str,
     config: AuditConfig,
     keep: int = 0,
+    reference: NDArray[Any] | None = None,
 ) -> Measured:
     """Fit masks and measure them; stays that fail are left out and named. All failing leaves none.
 
     Args:
         patients: (N,) whose stays they are.
         keep: how many masks to keep.
+        reference: (M, T, d) sequences that the model was logged with, to explain answers against.
     """
     parts = []
     for rows in np.array_split(np.arange(len(sequences)), max(1, -(-len(sequences) // PIECE))):
         piece = sequences if len(rows) == len(sequences) else sequences.take(rows)
-        parts.append(_measure(network, piece, patients[rows], task, config, max(0, keep - int(rows[0]))))
+        kept = max(0, keep - int(rows[0]))
+        parts.append(_measure(network, piece, patients[rows], task, config, kept, reference))
     return Measured.concatenate(parts, keep)
 
 
@@ -57,6 +60,7 @@ def _measure(
     task: str,
     config: AuditConfig,
     keep: int,
+    reference: NDArray[Any] | None,
 ) -> Measured:
     from dynamask_mlflow.masks.black_box import predict
     from dynamask_mlflow.masks.explain import explain
@@ -73,7 +77,13 @@ def _measure(
         if not np.isfinite(outputs).all():
             raise FloatingPointError("the model's answer is not finite")
         masks = explain(
-            network, part.x, task=task, lengths=part.lengths, observed=part.observed, config=config.fit_config()
+            network,
+            part.x,
+            task=task,
+            lengths=part.lengths,
+            observed=part.observed,
+            reference=reference,
+            config=config.fit_config(),
         )
         return outputs, masks
 
@@ -154,14 +164,36 @@ def _worth(
     }
     unknown = {"own": np.zeros(n, dtype=bool), "other": other < 0, "mean_map": np.full(n, n < 2)}
     found: dict[str, NDArray[np.float64]] = {}
+    measure_name = "squared_error" if task == "regression" else "ce"
     for name, ranking in rivals.items():
         eraser = Eraser(sample, outputs, outputs_of, task, ranking, where)
-        shifts, _ = eraser.removed(masks.area)
-        measure_name = "squared_error" if task == "regression" else "ce"
-        found[measure_name if name == "own" else name] = np.where(unknown[name], np.nan, shifts[measure_name])
-        if name == "own" and "acc" in shifts:
-            found["acc"] = shifts["acc"]
+        shifts, after = eraser.removed(masks.area)
+        departed = departure_lost(masks, outputs, after, task)
+        moved = shifts[measure_name] if departed is None else departed
+        found[name] = np.where(unknown[name], np.nan, moved)
+        if name == "own":
+            found |= {measure: shifts[measure] for measure in (measure_name, "acc") if measure in shifts}
     return found
+
+
+def departure_lost(masks: Masks, outputs: NDArray[Any], after: NDArray[Any], task: str) -> NDArray[np.float64] | None:
+    """(N,): how far the target score fell back, in the direction of its departure; None where it is not one number.
+
+    A risk below one half that is raised falls back although its class does not change, which CE would count as nothing.
+    """
+    chosen = masks.diagnostics.get("target_class")
+    if chosen is None or outputs.ndim != 2:
+        return None
+    rows = np.arange(len(outputs))
+    if task == "classification":
+        log_before, log_after = (np.log(np.clip(p, 1e-7, 1.0)) for p in (outputs, after))
+        others = outputs.shape[1] - 1
+        scores = [p[rows, chosen] - (p.sum(axis=1) - p[rows, chosen]) / others for p in (log_before, log_after)]
+    elif outputs.shape[1] == 1:
+        scores = [outputs[:, 0], after[:, 0]]
+    else:
+        return None
+    return np.asarray(masks.direction * (scores[0] - scores[1]), dtype=np.float64)
 
 
 def _channel_effects(x: NDArray[np.float32], whole: NDArray[np.float64], outputs_of: Any, task: str) -> Any:
@@ -200,7 +232,7 @@ def _somebody_else(patients: NDArray[np.str_]) -> NDArray[np.intp]:
 def _nothing(sequences: Sequences, failures: dict[str, str], seconds: float) -> Measured:
     _, steps, channels = sequences.x.shape
     empty = np.zeros(0, dtype=np.float64)
-    names = ("area", "entropy", "risk", "ce", "acc", "other", "mean_map")
+    names = ("area", "entropy", "risk", "ce", "acc", "own", "other", "mean_map")
     return Measured(
         ids=np.zeros(0, dtype=np.str_),
         patients=np.zeros(0, dtype=np.str_),

@@ -11,6 +11,7 @@ from dynamask_mlflow.tracking.filters import equals
 
 if TYPE_CHECKING:
     import torch
+    from numpy.typing import NDArray
 
     from dynamask_mlflow.tracking.model_settings import ModelSettings
 
@@ -74,15 +75,28 @@ def resolve_model(uri: str) -> ModelRef:
     return ModelRef(name, str(found.version), str(getattr(found, "model_id", None) or found.source))
 
 
-def load_network(
-    ref: ModelRef, task: str | None, trust: str | list[str] | None = None
-) -> tuple[torch.nn.Module, str, ModelSettings | None]:
-    """The differentiable network, its task and the settings it was logged with.
+@dataclass(frozen=True, eq=False)
+class LoadedModel:
+    """The differentiable network of a version, its task, and the settings and reference that it was logged with."""
+
+    network: torch.nn.Module
+    task: str
+    settings: ModelSettings | None = None
+    reference: NDArray[Any] | None = None
+
+
+def load_network(ref: ModelRef, task: str | None, trust: str | list[str] | None = None) -> LoadedModel:
+    """Load a version for an audit.
 
     Args:
         trust: names of registered models that may bring code, or "all"; by default the variable DYNAMASK_TRUST.
     """
-    from dynamask_mlflow.tracking.raw_model import NoGradientsError, differentiable_network, settings_of
+    from dynamask_mlflow.tracking.raw_model import (
+        NoGradientsError,
+        differentiable_network,
+        reference_of,
+        settings_of,
+    )
 
     model = _load(ref, trust)
     try:
@@ -93,10 +107,10 @@ def load_network(
     if settings is not None:
         if task is not None and task != settings.task:
             raise AuditError(f"Expected the task {settings.task}, as {ref.uri} was logged, but got {task!r}.")
-        return network, settings.task, settings
+        return LoadedModel(network, settings.task, settings, reference_of(model))
     if task is None:
         raise AuditError(f"Expected the setting `task`, since {ref.uri} does not say what it predicts.")
-    return network, task, None
+    return LoadedModel(network, task)
 
 
 def _load(ref: ModelRef, trust: str | list[str] | None) -> Any:

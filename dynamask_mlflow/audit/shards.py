@@ -117,16 +117,25 @@ def fit_shard(uri: str, loaded: dict[str, Any] | None = None) -> dict[str, Any]:
     known = {} if loaded is None else loaded
     if ref.uri not in known:
         known[ref.uri] = load_network(ref, config.task)
-    network, task, settings = known[ref.uri]
+    model = known[ref.uri]
     sequences, patients = read_source(spec["source"])
     if _content(sequences, patients) != spec["content"]:
         raise AuditError(f"Expected the stays as they were planned, but {spec['source']} changed since.")
+    settings = model.settings
     if settings is not None and settings.channel_names not in (None, sequences.channel_names):
         raise AuditError(
             f"Expected the channels of {ref.uri} in its order, but the data have others: "
             f"{_first_difference(settings.channel_names or (), sequences.channel_names)}."
         )
-    measured = measure(network, sequences, patients, task=task, config=config, keep=spec["keep"])
+    measured = measure(
+        model.network,
+        sequences,
+        patients,
+        task=model.task,
+        config=config,
+        keep=spec["keep"],
+        reference=model.reference,
+    )
     measured.save(result)
     if len(measured):
         _note_speed(result.parents[2], ref, config, float(measured.record["seconds"]) / len(measured))

@@ -151,7 +151,7 @@ def evaluate_model(state: DemoState) -> DemoState:
     from dynamask_mlflow.tracking.dataset import from_sequences
 
     test = state.built.part("test")
-    # The network was trained on filled-in values, too: with `observed` they could not be salient, as nowhere else here.
+    # Without `observed`: filled-in values may be salient, as in the audits; the network was trained on them.
     data = from_sequences(
         test.x,
         targets=test.labels.astype(np.int64),

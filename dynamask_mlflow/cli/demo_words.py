@@ -51,7 +51,9 @@ def say_truth(found: TruthFound) -> None:
         _say_band(name, band)
     _say_band("all", found.overall)
     plain, smoothed = found.wins["integrated_gradients"], found.wins["integrated_gradients_smoothed"]
-    _say(f"Dynamask's AUPRC is above Integrated Gradients' in {plain:.0%} of the stays, smoothed in {smoothed:.0%}.")
+    _say(
+        f"Dynamask has the higher AUPRC in {plain:.0%} of the stays, against the smoothed gradients in {smoothed:.0%}."
+    )
 
 
 def _say_band(name: str, band: Band) -> None:

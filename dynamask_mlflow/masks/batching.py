@@ -13,8 +13,9 @@ from dynamask_mlflow.masks.black_box import BlackBox, Model
 # Larger batches do not run faster on a CPU, they only leave its caches.
 _MOST_ON_CPU = 128
 _MOST = 4096
-# From four rows on a matrix product gives each row the same bits whatever the others are; below it need not.
-LEAST = 4
+# In batches of a multiple of eight rows, matrix products and the gradients of recurrent layers give each row the same
+# bits whatever the others are; in others they need not.
+LEAST = 8
 _ENGINE_TENSORS = 48
 
 _Part = TypeVar("_Part")
@@ -43,6 +44,17 @@ def batch_size(model: Model, black_box: BlackBox, x: Tensor, budget: int, replic
     each = (activation_bytes(model, black_box, x) + _ENGINE_TENSORS * cells * x.element_size()) * replicas
     most = _MOST_ON_CPU if x.device.type == "cpu" else _MOST
     return int(max(LEAST, min(budget // each, most // replicas)))
+
+
+def added_up(values: Tensor) -> Tensor:
+    """The sum over the first axis, one after the other.
+
+    In torch's own sum of more than two of them the order, and with it the last bits, depends on where a column lies.
+    """
+    total = values[0]
+    for value in values[1:]:
+        total = total + value
+    return total
 
 
 def out_of_memory(error: BaseException) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from dynamask_mlflow.masks.batching import LEAST
+from dynamask_mlflow.masks.batching import LEAST, added_up
 from dynamask_mlflow.masks.black_box import BlackBox
 from dynamask_mlflow.masks.operators import BackgroundNoise, Batch, Fade, NoiseFade, Operator, Perturbation
 from dynamask_mlflow.masks.target import TargetScore, open_target
@@ -81,7 +81,7 @@ class Departure:
             answers = torch.stack([black_box(perturb(nothing)[0]) for perturb in perturbations])
             finite = torch.isfinite(answers).flatten(2).all(2)
             answers = torch.where(finite[:, :, None, None], answers, outputs)
-            mean = answers[:number].mean(0)
+            mean = added_up(answers[:number]) / number
             target_score = open_target(target, black_box, outputs, mean)
             if target_score.function is None:
                 score = target_score.of_outputs(outputs)
@@ -101,7 +101,7 @@ class Departure:
             baselines = torch.where(replaced, baselines[number : 2 * number], baselines[:number])
             usable = torch.where(replaced, usable[number : 2 * number], usable[:number])
         gap = score - baselines
-        lowered = gap.sum(0) < 0
+        lowered = added_up(gap) < 0
         direction = torch.where(lowered, -torch.ones_like(score), torch.ones_like(score))
         return cls(
             batch,
@@ -141,13 +141,13 @@ class Departure:
         """(O, B), summing to 1: what each baseline counts in attributions and in the reference answer."""
         counted = self.usable.to(self.score.dtype)
         weights = counted if self.even else self._taken() * counted
-        weights = torch.where(weights.sum(0) > 0, weights, counted)
-        return weights / weights.sum(0).clamp(min=1e-12)
+        weights = torch.where(added_up(weights) > 0, weights, counted)
+        return weights / added_up(weights).clamp(min=1e-12)
 
     @property
     def departure(self) -> Tensor:
         """(B,): the score minus the reference answer, in the target's own sign."""
-        return self.direction * (self.weights * self.gap).sum(0)
+        return self.direction * added_up(self.weights * self.gap)
 
     @property
     def negligible(self) -> Tensor:
@@ -200,14 +200,14 @@ class Departure:
         """Places of the instances that still need work, or None where work cannot be divided.
 
         The one place of a fit that waits for its device. It cannot be divided on torch's meta device, which knows no
-        values, and with operators that are no fades. Few rows are filled up, so that each keeps the same bits.
+        values, and with operators that are no fades. They are filled up to a multiple of LEAST, so that each keeps
+        the same bits.
         """
         if condition.is_meta or not all(isinstance(perturb, Fade) for perturb in self.perturbations):
             return None
         index = condition.nonzero()[:, 0]
-        if 0 < len(index) < LEAST:
-            index = torch.cat([index, index[-1:].expand(LEAST - len(index))])
-        return index
+        missing = -len(index) % LEAST
+        return torch.cat([index, index[-1:].expand(missing)]) if missing else index
 
     def rows(self, index: Tensor) -> Departure:
         """The departures of some of the instances."""
@@ -238,7 +238,7 @@ def _noise_replaces(task: str, outputs: Tensor, answers: Tensor, gap: Tensor, nu
     moved = (outputs.softmax(-1) - answers.softmax(-1)).gather(3, chosen.expand(len(answers), -1, -1, -1))
     moved = moved.flatten(2).mean(2)
     lost = (answers.argmax(-1) != chosen[..., 0]).flatten(2).any(2)
-    little = moved[:number].abs().amax(0) < NOISE_FACTOR * moved[number : 2 * number].mean(0)
+    little = moved[:number].abs().amax(0) < NOISE_FACTOR / number * added_up(moved[number : 2 * number])
     by_baselines, by_noise, by_background = (lost[k * number : (k + 1) * number].any(0) for k in range(3))
     return ~by_baselines & by_noise & by_background & little
 

@@ -89,8 +89,8 @@ def explain(
 
             def fit(part: slice, least: int) -> Masks:
                 number = part.stop - part.start
-                # A short batch is filled up with its last instance, and cut again afterwards.
-                filled = max(number, -(-least // replicas))
+                # A batch is filled up with its last instance to a multiple of `least`, and cut again afterwards.
+                filled = -(-number // least) * least if replicas == 1 else max(number, -(-least // replicas))
                 rows = torch.arange(part.start, part.start + filled).clamp(max=part.stop - 1)
                 batch = Batch(
                     inputs[rows].to(device),

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from dynamask_mlflow.masks.area import DEFAULT_AREAS, best_area, extremal_area, penalized_area
+from dynamask_mlflow.masks.batching import added_up
 from dynamask_mlflow.masks.config import ExplainConfig
 from dynamask_mlflow.masks.fitted import Fitted
 from dynamask_mlflow.masks.perturbation_objective import PerturbationObjective
@@ -46,7 +47,8 @@ def distances_of(objective: PerturbationObjective, mask_at: MaskAt, operators: S
     columns = []
     for column in range(areas.shape[1]):
         mask = mask_at(areas[:, column])
-        columns.append(torch.stack([objective.distance(mask, i, FRESH_STEP) for i in operators]).mean(0))
+        each = torch.stack([objective.distance(mask, i, FRESH_STEP) for i in operators])
+        columns.append(added_up(each) / len(operators))
     return torch.stack(columns, 1)
 
 
@@ -62,7 +64,7 @@ def finalize(
     grid = config.areas or DEFAULT_AREAS
     areas = scores.new_tensor(grid).expand(len(scores), -1)
     distances = distances_of(objective, ranked.mask_at, operators, torch.maximum(areas, 1 / number[:, None]))
-    scale = (objective.empty[list(operators)] / objective.normaliser).sqrt().mean(0)[:, None]
+    scale = (added_up((objective.empty[list(operators)] / objective.normaliser).sqrt()) / len(operators))[:, None]
     constant = objective.moved <= 1e-9 * objective.discrepancy.reference.flatten(1).square().sum(1) + 1e-12
     errors = (distances / scale.clamp(min=1e-6)).square().clamp(max=1.0)
     errors = torch.where(constant[:, None], torch.zeros_like(errors), errors)
@@ -94,7 +96,7 @@ def finalize(
             "constant_prediction": constant,
             "plateau": (distances.amax(1) - distances.amin(1)) < 0.05 * scale[:, 0].clamp(min=1e-6),
             "epsilon_missed": missed,
-            "empty_error": objective.empty.mean(0),
+            "empty_error": added_up(objective.empty) / len(objective.empty),
             **{
                 f"failed/{operator.spec}": ~objective.usable[place]
                 for place, operator in enumerate(objective.operators)

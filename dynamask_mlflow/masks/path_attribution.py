@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from dynamask_mlflow.masks.batching import added_up
 from dynamask_mlflow.masks.departure import Departure
 
 LEVELS, FAST_LEVELS = 6, 3
@@ -45,7 +46,7 @@ class PathAttributions:
 def path_attributions(departure: Departure, levels: int) -> PathAttributions:
     """Integrate with `levels` levels, and with more where the sum does not come out."""
     by_operator, magnitude = _integrate(departure, levels)
-    wanted = (departure.weights * departure.gap).sum(0)
+    wanted = added_up(departure.weights * departure.gap)
     scale = torch.maximum(wanted.abs(), departure.reach * 0.1).clamp(min=1e-12)
     missed = wanted - _weighted(departure, by_operator).flatten(1).sum(1)
     rows = departure.rows_where((missed.abs() > TOLERANCE * scale) & ~departure.negligible)
@@ -62,7 +63,7 @@ def path_attributions(departure: Departure, levels: int) -> PathAttributions:
 
 
 def _weighted(departure: Departure, by_operator: Tensor) -> Tensor:
-    return (departure.weights[:, :, None, None] * by_operator).sum(0)
+    return added_up(departure.weights[:, :, None, None] * by_operator)
 
 
 def _integrate(departure: Departure, levels: int) -> tuple[Tensor, Tensor]:

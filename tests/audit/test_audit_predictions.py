@@ -177,7 +177,7 @@ def test_drift_of_attention_outranks_a_warning_and_both_are_told():
 def test_values_are_judged_in_standard_deviations():
     def values(n: int, seed: int, shift: float = 0.0) -> Measured:
         part = stays(n, seed)
-        numbers = {name: part.numbers[name] for name in ("area", "entropy", "other", "mean_map")}
+        numbers = {name: part.numbers[name] for name in ("area", "entropy", "own", "other", "mean_map")}
         rng = np.random.default_rng(seed)
         return replace(
             part, numbers={**numbers, "squared_error": part.numbers["ce"], "risk": rng.normal(50 + shift, 10, n)}

@@ -38,6 +38,7 @@ def stays(n: int, seed: int, mean=(4, 3, 2, 1), late: float = 40.0, names=NAMES,
             "ce": other + trust,
             "acc": rng.random(n),
             "other": other,
+            "own": other + trust,
             "mean_map": rng.random(n),
         },
         values=rng.normal(size=(n, 4)),
@@ -195,7 +196,7 @@ def test_digests_tell_what_masks_depend_on():
     base = AuditConfig()
     assert base.with_options(alpha=0.05).explainer_digest == base.explainer_digest
     assert base.with_options(device="cpu", shard_seconds=9).audit_digest == base.audit_digest
-    for change in ({"steps": 9}, {"seed": 1}, {"attention_area": 0.2}, {"deletion": False}, {"operators": ("zero",)}):
+    for change in ({"steps": 9}, {"seed": 1}, {"attention_area": 0.2}, {"deletion": True}, {"operators": ("zero",)}):
         assert base.with_options(**change).explainer_digest != base.explainer_digest
 
 

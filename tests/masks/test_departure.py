@@ -9,6 +9,7 @@ from torch import Tensor
 from white_boxes import high_segment, latched, plateau, quiet_window, risk_below_one_half, spikes, two_classes
 
 from dynamask_mlflow import explain
+from dynamask_mlflow.masks.batching import LEAST
 from dynamask_mlflow.masks.black_box import ModelError
 from dynamask_mlflow.masks.departure import NEGLIGIBLE_LOGIT
 from dynamask_mlflow.masks.operators import Neutral, fade_to
@@ -209,7 +210,7 @@ def test_rows_of_a_departure_keep_their_scores() -> None:
 
 def test_few_rows_are_filled_up_and_work_that_cannot_be_divided_is_not() -> None:
     departure = departure_of(weighted, sequences(6, 12, 3))
-    assert departure.rows_where(torch.arange(6) == 2).tolist() == [2, 2, 2, 2]  # type: ignore[union-attr]
+    assert departure.rows_where(torch.arange(6) == 2).tolist() == [2] * LEAST  # type: ignore[union-attr]
     assert departure.rows_where(torch.arange(6) > 9).tolist() == []  # type: ignore[union-attr]
     blurred = departure_of(weighted, sequences(6, 12, 3), operators=("blur:1",))
     assert blurred.rows_where(torch.arange(6) == 2) is None

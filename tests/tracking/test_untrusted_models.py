@@ -317,7 +317,8 @@ def test_an_audit_runs_no_code_of_a_model_unless_it_is_trusted(store: Path, tmp_
     with pytest.raises(AuditError, match=r"holds pickles: .* If you trust .*, say so with --trust"):
         load_network(ref, None)
     assert not (tmp_path / "it-ran").exists()
-    loaded, task, _ = load_network(ref, None, trust=["it's planted"])
+    model = load_network(ref, None, trust=["it's planted"])
+    loaded, task = model.network, model.task
     assert (tmp_path / "it-ran").exists()
     assert task == "classification"
     assert np.isfinite(loaded(torch.tensor(X)).detach().numpy()).all()
