@@ -80,7 +80,7 @@ def find_truth(model: SequenceModel, stays: StayDataset, truth: Truth) -> TruthF
         config = model.settings.config(device=model.device, method=method, progress=False)
         masks = explain(model.network, x, task=model.settings.task, config=config)
         found[name] = _by_stay(masks, cells, counted)
-    inside = {name: (risk >= low) & (risk < high) for name, (low, high) in BANDS.items()}
+    inside = {name: (risk >= low) & ((risk < high) | (high == 1)) for name, (low, high) in BANDS.items()}
     ours = found["dynamask"]["auprc"]
     return TruthFound(
         test_stays=len(stays),

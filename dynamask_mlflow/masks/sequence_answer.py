@@ -67,7 +67,8 @@ def fit_sequence(
     scores = torch.where(unread, torch.zeros_like(entry), (1 - entry).clamp(min=0))
     answer = answer_departure(departure)
     for_answer = (departure.direction * departure.target.for_answer)[:, None, None]
-    signed = paths.attributions * for_answer
+    # Cells are removed by the first operator, so the search starts from its own attributions.
+    signed = paths.by_operator[0] * for_answer
     deletion = deletion_scores(answer, signed, config.steps or (FAST_STEPS if config.fast else STEPS), tick)
     deletion = led_by(answer, scores * for_answer, deletion)
     attributions = paths.attributions * departure.direction[:, None, None]

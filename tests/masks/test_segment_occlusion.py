@@ -79,11 +79,11 @@ def test_the_last_segments_are_tried_a_step_beside() -> None:
 
 
 def test_a_channel_that_speaks_for_and_against_is_still_divided() -> None:
-    """As a whole it comes to less than nothing, and channels of little effect come first; attributions promise it."""
+    """As a whole it comes to less than nothing, and the other channels come first; attributions promise it."""
 
     def both_ways(x: Tensor) -> Tensor:
-        faint = 0.05 * x[:, :, [0, 1, 3]].mean((1, 2))
-        return two_classes(x[:, 4:8, 2].mean(1) - 0.9 * x[:, 20:24, 2].mean(1) + faint + 1)
+        others = 0.9 * x[:, :, [0, 1, 3]].mean((1, 2))
+        return two_classes(x[:, 4:8, 2].mean(1) - 1.1 * x[:, 20:24, 2].mean(1) + others)
 
     x = torch.ones(2, STEPS, CHANNELS)
     hoped = torch.zeros_like(x)
@@ -93,7 +93,7 @@ def test_a_channel_that_speaks_for_and_against_is_still_divided() -> None:
     with_hope, without = (segment_scores(departure, h, torch.ones_like(x), narrow) for h in (hoped, 0 * hoped))
     assert (with_hope[:, 4:8, 2].amin(1) > with_hope[:, 20:24, 2].amax(1)).all()
     assert (with_hope[:, 4:8, 2].amin(1) > with_hope[:, :, [0, 1, 3]].amax((1, 2))).all()
-    assert (with_hope[:, 5:7, 2].amin(1) > without[:, 5:7, 2].amax(1)).all()
+    assert (without[:, 4:8, 2] < 0).all()
 
 
 def test_padding_is_never_part_of_a_segment() -> None:

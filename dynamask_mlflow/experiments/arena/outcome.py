@@ -78,9 +78,7 @@ def explained(case: Case, method: str, seed: int) -> Masks:
 def judged(case: Case, masks: Masks) -> Outcome:
     """Every score of the arena for one case: lists over instances, and what is to be pooled over rows."""
     truth, exists = _truth(case), existing(case)
-    binary = getattr(masks, "binary", None)
-    chosen = mask_of(masks) if binary is None else np.asarray(binary)
-    mask = scoring.mask_scores(chosen, truth, exists)
+    mask = scoring.mask_scores(masks.binary, truth, exists)
     coefficients = np.clip(masks.masks, 0, 1)
     bins = scoring.calibration_bins(coefficients, truth, exists)
     return {
@@ -88,16 +86,11 @@ def judged(case: Case, masks: Masks) -> Outcome:
         "precision": mask.precision.tolist(),
         "recall": mask.recall.tolist(),
         "f1": mask.f1.tolist(),
-        "size": np.asarray(chosen & exists).sum((1, 2)).tolist(),
+        "size": np.asarray(masks.binary & exists).sum((1, 2)).tolist(),
         "brier": scoring.brier(coefficients, truth, exists).tolist(),
         "doubt": scoring.doubt(coefficients, exists).tolist(),
         "bins": {"count": bins.count.tolist(), "total": bins.total.tolist(), "salient": bins.salient.tolist()},
     }
-
-
-def mask_of(masks: Masks) -> NDArray[np.bool_]:
-    """The binary mask where a method has coefficients alone: those of at least one half."""
-    return np.asarray(masks.masks >= 0.5)
 
 
 def _ranking_scores(case: Case, scores: NDArray[Any]) -> Outcome:
