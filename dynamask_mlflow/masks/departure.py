@@ -200,13 +200,13 @@ class Departure:
         """Places of the instances that still need work, or None where work cannot be divided.
 
         The one place of a fit that waits for its device. It cannot be divided on torch's meta device, which knows no
-        values, and with operators that are no fades. They are filled up to a multiple of LEAST, so that each keeps
-        the same bits.
+        values, and with operators that are no fades. They are filled up to a multiple of LEAST, as the batch
+        was, so that each keeps the same bits.
         """
         if condition.is_meta or not all(isinstance(perturb, Fade) for perturb in self.perturbations):
             return None
         index = condition.nonzero()[:, 0]
-        missing = -len(index) % LEAST
+        missing = -len(index) % min(LEAST, len(condition))
         return torch.cat([index, index[-1:].expand(missing)]) if missing else index
 
     def rows(self, index: Tensor) -> Departure:

@@ -209,8 +209,12 @@ def test_rows_of_a_departure_keep_their_scores() -> None:
 
 
 def test_few_rows_are_filled_up_and_work_that_cannot_be_divided_is_not() -> None:
-    departure = departure_of(weighted, sequences(6, 12, 3))
-    assert departure.rows_where(torch.arange(6) == 2).tolist() == [2] * LEAST  # type: ignore[union-attr]
-    assert departure.rows_where(torch.arange(6) > 9).tolist() == []  # type: ignore[union-attr]
+    departure = departure_of(weighted, sequences(16, 12, 3))
+    assert departure.rows_where(torch.arange(16) == 2).tolist() == [2] * LEAST  # type: ignore[union-attr]
+    assert departure.rows_where(torch.arange(16) > 20).tolist() == []  # type: ignore[union-attr]
+    assert len(departure.rows_where(torch.arange(16) > 6)) == 2 * LEAST  # type: ignore[arg-type]
+    # A batch that was made small for want of memory stays small.
+    small = departure_of(weighted, sequences(3, 12, 3))
+    assert small.rows_where(torch.arange(3) == 1).tolist() == [1, 1, 1]  # type: ignore[union-attr]
     blurred = departure_of(weighted, sequences(6, 12, 3), operators=("blur:1",))
     assert blurred.rows_where(torch.arange(6) == 2) is None

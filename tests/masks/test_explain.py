@@ -25,18 +25,6 @@ def truth(x: torch.Tensor) -> np.ndarray:
     return cells
 
 
-@pytest.mark.parametrize("deletion", [False, True])
-def test_the_default_lights_exactly_the_cells_that_the_model_reads(deletion: bool) -> None:
-    x = sequences(4, 20, 6)
-    masks = explain(white_box, x, task="regression", deletion=deletion, progress=False)
-    found = masks.masks > 0.5
-    # Values near the mean may be missed by deletion: removing them changes next to nothing.
-    assert (found & ~truth(x)).sum() == 0
-    assert (found & truth(x)).sum() >= (0.6 if deletion else 0.95) * truth(x).sum()
-    assert masks.scores[truth(x)].min() > masks.scores[~truth(x)].max()
-    assert masks.diagnostics["converged"].all()
-
-
 def test_algorithm_1_finds_them_too() -> None:
     x = sequences(3, 20, 6)
     masks = explain(
@@ -64,25 +52,23 @@ def test_a_constant_model_lights_nothing_and_says_so(method: str) -> None:
     assert masks.diagnostics["dead_gradient"].all()
 
 
-def test_an_instance_feels_neither_its_neighbours_nor_the_order_nor_the_batch() -> None:
-    torch.manual_seed(0)
-    for model in (Recurrent(), Recurrent(per_step=True)):
-        x = sequences(7, 16, 4)
-        whole = explain(model, x, progress=False)
-        order = np.random.default_rng(0).permutation(7)
-        shuffled = explain(model, x[torch.from_numpy(order)], progress=False)
-        single = Masks.concatenate([explain(model, x[k : k + 1], progress=False) for k in range(7)])
-        tight = explain(model, x, memory_budget=1, progress=False)
-        for other in (shuffled[np.argsort(order)], single, tight):
-            np.testing.assert_array_equal(other.area, whole.area)
-            np.testing.assert_allclose(other.masks, whole.masks, atol=1e-6)
+def noisy_at_every_step(x: torch.Tensor) -> torch.Tensor:
+    return x[..., :2].cumsum(1)
 
 
-def test_the_seed_decides() -> None:
-    model, x = Recurrent(), sequences()
-    first, again, other = (explain(model, x, seed=s, progress=False) for s in (0, 0, 1))
-    assert np.array_equal(first.masks, again.masks)
-    assert not np.array_equal(first.masks, other.masks)
+def test_the_seed_decides_what_is_drawn() -> None:
+    x = sequences(3, 8, 4)
+    first, again, other = (explain(noisy_at_every_step, x, seed=s, steps=10, progress=False) for s in (0, 0, 1))
+    assert np.array_equal(first.scores, again.scores)
+    assert not np.array_equal(first.scores, other.scores)
+
+
+def test_where_nothing_is_drawn_the_seed_changes_nothing() -> None:
+    x = sequences(3, 12, 4)
+    model = Recurrent().eval()
+    first, other = (explain(model, x, seed=s, progress=False) for s in (0, 1))
+    np.testing.assert_array_equal(first.masks, other.masks)
+    np.testing.assert_array_equal(first.attributions, other.attributions)
 
 
 @pytest.mark.parametrize("method", ["nested", "paper"])
@@ -102,15 +88,6 @@ def test_padding_is_never_salient_and_changes_nothing(method: str) -> None:
     assert (masks.masks.sum((1, 2)) <= 12 * 4).all()
     other = explain(model, padded.clamp(max=200), **options)
     np.testing.assert_allclose(masks.masks, other.masks, atol=1e-4)
-
-
-def test_a_given_area_is_a_share_of_the_cells_that_exist() -> None:
-    x = sequences(2, 10, 4)
-    observed = np.zeros(x.shape, dtype=bool)
-    observed[:, :5] = True
-    masks = explain(Recurrent(), x, observed=observed, area=0.2, progress=False)
-    np.testing.assert_allclose(masks.masks.sum((1, 2)), 0.2 * 20, atol=0.1)
-    assert (masks.masks[~observed] == 0).all()
 
 
 @pytest.mark.parametrize("method", ["nested", "paper"])
@@ -174,26 +151,3 @@ def test_unknown_names_are_answered_with_the_nearest() -> None:
         explain(Recurrent(), x, task="ranking")
     with pytest.raises(ValueError, match="Expected 1 lengths"):
         explain(Recurrent(), x, lengths=[99])
-
-
-def test_masks_survive_a_file(tmp_path) -> None:  # type: ignore[no-untyped-def]
-    masks = explain(Recurrent(), sequences(), steps=3, progress=False)
-    again = Masks.load(masks.save(tmp_path / "deep" / "masks.npz"))
-    for name in ("masks", "scores", "areas", "errors", "area"):
-        assert np.array_equal(getattr(again, name), getattr(masks, name)), name
-    assert again.config == masks.config
-    assert again.config["seed"] == 0
-    assert set(again.diagnostics) == set(masks.diagnostics)
-    (tmp_path / "broken.npz").write_bytes(b"not a file of masks")
-    with pytest.raises(ValueError, match="Expected a file of masks"):
-        Masks.load(tmp_path / "broken.npz")
-
-
-def test_masks_become_a_tidy_table() -> None:
-    masks = explain(Recurrent(), sequences(2, 3, 4), steps=3, progress=False)
-    frame = masks.to_frame(ids=["a", "b"], channel_names=["HR", "SpO2", "RR", "T"], times=[0, 1, 2])
-    assert len(frame) == 2 * 3 * 4
-    row = frame[(frame.id == "b") & (frame.time == 2) & (frame.channel == "RR")].iloc[0]
-    assert row["mask"] == masks.masks[1, 2, 2]
-    with pytest.raises(ValueError, match="Expected 2 labels for id, but got 1"):
-        masks.to_frame(ids=["a"])

@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dynamask_mlflow.masks.draws import Draws
-from dynamask_mlflow.masks.operators import Batch, FadeToReference, parse_operator, parse_operators
+from dynamask_mlflow.masks.operators import Batch, FadeToReference, ReferenceSequence, parse_operator, parse_operators
 
 SPECS = [
     *("blur:1", "blur:2.5", "moving_average:2", "past_average:3", "time_mean"),
-    *("zero", "neutral", "random_fade", "noise"),
+    *("zero", "neutral", "random_fade", "noise", "background_noise"),
 ]
 STEPS, CHANNELS = 9, 2
 
@@ -148,6 +148,29 @@ def test_specs_are_checked() -> None:
         parse_operators([])
     with pytest.raises(TypeError, match="but got int"):
         parse_operator(3)  # type: ignore[arg-type]
+
+
+def test_a_reference_sequence_replaces_cell_by_cell() -> None:
+    batch = a_batch()
+    values = torch.arange(STEPS * CHANNELS, dtype=torch.float32).view(STEPS, CHANNELS)
+    operator = ReferenceSequence(values, "3")
+    assert operator.spec == "reference:3"
+    moved, slope = operator.prepare(batch, 0)(torch.zeros_like(batch.x))
+    torch.testing.assert_close(moved, values.expand_as(batch.x))
+    torch.testing.assert_close(slope, batch.x - values)
+
+
+def test_background_noise_does_not_know_of_a_short_event() -> None:
+    quiet = 0.1 * torch.randn(1, 200, 1, generator=torch.Generator().manual_seed(0))
+    event = quiet.clone()
+    event[:, 90:100] += 50
+    moved = {}
+    for spec in ("noise", "background_noise"):
+        for name, x in (("quiet", quiet), ("event", event)):
+            batch = Batch(x, None, torch.arange(1), Draws(0, 200, 1, torch.device("cpu")))
+            moved[spec, name] = perturbed(spec, batch, torch.zeros_like(x)).std().item()
+    assert moved["background_noise", "event"] < 1.5 * moved["background_noise", "quiet"]
+    assert moved["noise", "event"] > 50 * moved["noise", "quiet"]
 
 
 def test_neutral_is_zero_for_standardised_channels_and_the_median_for_channels_in_their_own_units() -> None:
