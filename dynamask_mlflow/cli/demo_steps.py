@@ -207,7 +207,7 @@ def audit_windows(state: DemoState) -> DemoState:
     from dynamask_mlflow.audit import AuditConfig, AuditError, build_reference, run_audit
 
     settings = state.settings
-    config = AuditConfig(reference_instances=300, instances=150, progress=False, time_unit="hour")
+    config = AuditConfig(reference_instances=200, instances=100, progress=False, time_unit="hour")
     where: dict[str, Any] = {"config": config, "store": str(settings.folder / "shards"), "experiment": EXPERIMENT}
     data, normal = str(settings.folder / "dataset"), f"2023-01..{settings.until}"
     try:

@@ -200,6 +200,7 @@ def _to_masks(fitted: Fitted, description: dict[str, Any]) -> Masks:
         config=description,
         binary=if_known(fitted.binary, np.bool_),
         attributions=if_known(fitted.attributions),
+        answer_attributions=if_known(fitted.answer_attributions),
         deletion_scores=if_known(fitted.deletion_scores),
         direction=if_known(fitted.direction, np.int8),
         algorithm=algorithm,

@@ -21,7 +21,7 @@ class Fitted:
     """masks and scores (B, T, d), areas (A,), errors (B, A), area (B,), diagnostics name -> (B,).
 
     Where the method knows them: binary (B, T, d), the mask of whole cells, else the cells of a coefficient of at least
-    .5; attributions and deletion_scores (B, T, d), see `Masks`; direction (B,); winner (B,), a place in `contestants`;
+    .5; attributions, answer_attributions, deletion_scores (B, T, d), see `Masks`; direction (B,); winner (B,), a place in `contestants`;
     spread (B, T, d) and channel_spread (B, d).
     """
 
@@ -33,6 +33,7 @@ class Fitted:
     diagnostics: dict[str, Tensor]
     binary: Tensor | None = None
     attributions: Tensor | None = None
+    answer_attributions: Tensor | None = None
     deletion_scores: Tensor | None = None
     direction: Tensor | None = None
     winner: Tensor | None = None

@@ -112,7 +112,7 @@ def _conclude(
     chosen = (grid == area[:, None]).to(torch.int8).argmax(1)
     rows = torch.arange(batch, device=mask.device)
     empty = objective.empty[0].view(number, batch)[0]
-    reference = objective.discrepancy.reference.view(number, batch, -1)[0]
+    reference = objective.discrepancy.reference.reshape(number, batch, -1)[0]
     return Fitted(
         masks=masks[chosen, rows],
         scores=masks.mean(0),

@@ -27,7 +27,7 @@ FloatArray = NDArray[np.float32]
 DIRECTIONS = {1: "raised", -1: "lowered", 0: "unchanged"}
 """What `Masks.direction` means."""
 
-_CELLS = ("scores", "binary", "attributions", "deletion_scores", "spread")
+_CELLS = ("scores", "binary", "attributions", "answer_attributions", "deletion_scores", "spread")
 _ROWS = ("errors", "area", "direction", "algorithm", "channel_spread")
 
 
@@ -49,8 +49,10 @@ class Masks:
             method has none, the cells of a coefficient of at least .5.
         attributions: (N, T, d) float32 or None: signed contributions in the target's own units (logits, or the value's
             units) that sum to `answer - reference_answer`. Positive cells raise the target score.
-        deletion_scores: (N, T, d) float32 or None: contributions to the model's own answer, handed out in the order in
-            which cells, removed together, turn it.
+        answer_attributions: (N, T, d) float32 or None: contributions to the model's own answer under the first operator
+            alone, the one that removes cells: positive cells speak for the predicted class.
+        deletion_scores: (N, T, d) float32 or None: the same values, handed out in the order in which cells, removed
+            together, turn the answer.
         direction: (N,) int8: whether the target score was raised (1) or lowered (-1) from its reference answer; 0 where
             there is nothing to explain.
         algorithm: (N,) str: what made each ordering.
@@ -67,6 +69,7 @@ class Masks:
     config: Mapping[str, Any] = field(default_factory=dict)
     binary: NDArray[np.bool_] = None  # type: ignore[assignment]  # filled in below
     attributions: FloatArray | None = None
+    answer_attributions: FloatArray | None = None
     deletion_scores: FloatArray | None = None
     direction: NDArray[np.int8] = None  # type: ignore[assignment]
     algorithm: NDArray[np.str_] = None  # type: ignore[assignment]
@@ -111,11 +114,9 @@ class Masks:
     @property
     def change_ranking(self) -> FloatArray:
         """Which cells move the answer most, whichever way, one after the other."""
-        if self.deletion_scores is None or self.attributions is None:
+        if self.deletion_scores is None or self.answer_attributions is None:
             return self.scores
-        for_answer = self.diagnostics["for_answer"][:, None, None]
-        margin = self.diagnostics.get("answer_margin")
-        return change_ranking(for_answer * self.attributions, self.deletion_scores, margin)
+        return change_ranking(self.answer_attributions, self.deletion_scores, self.diagnostics.get("answer_margin"))
 
     def __getitem__(self, index: Any) -> Self:
         """The masks of some instances: an int, a slice, or an array of positions or booleans."""

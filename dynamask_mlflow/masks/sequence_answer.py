@@ -98,6 +98,7 @@ def fit_sequence(
         },
         binary=binary > 0,
         attributions=attributions,
+        answer_attributions=signed,
         deletion_scores=in_the_order_of(signed, deletion, batch.exists),
         direction=direction,
         winner=ordering.winner,

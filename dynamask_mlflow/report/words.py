@@ -40,7 +40,7 @@ def _flag(label: str, text: str) -> Word:
 _SHARED = {
     "area": _share("Area", "Share of all measurements that the mask highlights."),
     "entropy": _number(
-        "Entropy", "How undecided the mask is: 0 means every cell is clearly in or clearly out.", "lower"
+        "Entropy", "How uncertain the mask is: 0 means that every cell is surely salient or surely not.", "lower"
     ),
     "entropy_normalized": _share(
         "Entropy, scaled", "Indecision of the mask, from 0 % (clear) to 100 % (every cell half in).", "lower"
@@ -66,11 +66,11 @@ _SHARED = {
         "How alike masks stay when the network's weights are shuffled. Near 0: they show what it learnt.",
         "lower",
     ),
-    "converged": _flag("Settled", "The search for the mask came to rest."),
+    "converged": _flag("Settled", "The first cells of the ranking hold the answer well."),
     "dead_gradient": _flag("No gradient", "The model does not react to this input, so its mask says nothing."),
-    "constant_prediction": _flag("Constant", "The prediction is the same whatever is removed."),
-    "default_answer": _flag(
-        "Default", "The model gives this answer to an empty input too: there is little to explain."
+    "constant_prediction": _flag("Nothing to explain", "The answer is that of its reference: the mask is empty."),
+    "noise_baseline": _flag(
+        "Noise baseline", "Only noise takes this answer away: it rests on something that does not happen."
     ),
     "epsilon_missed": _flag("Error missed", "No area is large enough for the error that was asked for."),
     "plateau": _flag("Plateau", "No area stands out: several would do equally well."),

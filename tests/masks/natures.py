@@ -199,7 +199,11 @@ def deteriorations(rng: Generator, n: int) -> Drawn:
     fall = 2 * np.sin(np.pi * (np.arange(EVENT) + 0.5) / EVENT) ** 0.5
     for i in range(n):
         for place in rng.permutation(6)[: rng.choice(5, p=(0.35, 0.3, 0.2, 0.1, 0.05))]:
-            depth, channel, at = rng.uniform(0.7, 1.3), int(rng.integers(3)), slice(EVENT * place, EVENT * place + EVENT)
+            depth, channel, at = (
+                rng.uniform(0.7, 1.3),
+                int(rng.integers(3)),
+                slice(EVENT * place, EVENT * place + EVENT),
+            )
             x[i, at, channel] -= depth * fall
             truth[i, at, channel] = True
             logit[i] += depth
@@ -258,3 +262,20 @@ def trained_nature(name: str) -> Nature:
     model = trained(build, draw, steps)
     x, truth = shown(model, draw)
     return Nature(model, x, truth, {"lengths": ends_of(x)} if name == "padding" else {})
+
+
+def calibration_error(parts: list[tuple[Masks, np.ndarray]]) -> float:
+    """Over cells with a coefficient of at least .05, in ten bins: mean |mean coefficient - share of planted cells|."""
+    values = np.concatenate([masks.masks.ravel() for masks, _ in parts]).astype(np.float64)
+    hits = np.concatenate([truth.ravel() for _, truth in parts])
+    values, hits = values[values >= 0.05], hits[values >= 0.05]
+    bins = np.minimum((10 * values).astype(int), 9)
+    gaps = np.bincount(bins, weights=values - hits, minlength=10)
+    return float(np.abs(gaps).sum() / len(values))
+
+
+def rank_correlation(one: np.ndarray, other: np.ndarray) -> float:
+    """Spearman's, 0 where either side is constant."""
+    if np.ptp(one) == 0 or np.ptp(other) == 0:
+        return 0.0
+    return float(np.corrcoef(one.argsort().argsort(), other.argsort().argsort())[0, 1])

@@ -26,9 +26,7 @@ def some_coefficients(seed: int, by_gradients: bool, unread_share: float) -> tup
     kept, lost = (torch.rand(len(sizes), 3, generator=generator) for _ in range(2))
     kept[-1] = lost[-1] = 1
     score = torch.rand(shape, generator=generator) * (~unread)
-    values = coefficients(
-        order, SizeCurves(tuple(sizes), kept, lost), score, torch.full((3,), by_gradients), unread
-    )
+    values = coefficients(order, SizeCurves(tuple(sizes), kept, lost), score, torch.full((3,), by_gradients), unread)
     return order, unread, values
 
 

@@ -191,7 +191,9 @@ def test_cells_that_do_not_exist_are_never_replaced() -> None:
     x = sequences(2, 8, 2)
     exists = torch.ones(2, 8, 2, dtype=torch.bool)
     exists[:, 5:] = False
-    departure = departure_of(lambda z: z[:, 6].sum(1), x, task="regression", operators=("zero", "blur:1"), exists=exists)
+    departure = departure_of(
+        lambda z: z[:, 6].sum(1), x, task="regression", operators=("zero", "blur:1"), exists=exists
+    )
     assert departure.negligible.all()
     for operator in (0, 1):
         assert (departure.gradient_under(torch.full_like(x, 0.5), operator)[~exists] == 0).all()

@@ -44,7 +44,11 @@ def test_exactly_the_cells_that_the_model_reads_are_salient(deletion: bool) -> N
 
 def test_the_automatic_area_has_no_room_for_cells_that_the_model_does_not_read() -> None:
     masks = explain(
-        lambda v: torch.cat([v[:, :7, 1], 0 * v[:, 7:, 1]], 1), sequences(6, 20, 5), task="regression", steps=20, progress=False
+        lambda v: torch.cat([v[:, :7, 1], 0 * v[:, 7:, 1]], 1),
+        sequences(6, 20, 5),
+        task="regression",
+        steps=20,
+        progress=False,
     )
     unread = np.ones(masks.masks.shape[1:], dtype=bool)
     unread[:7, 1] = False

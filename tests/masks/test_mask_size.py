@@ -54,7 +54,9 @@ def test_the_order_of_the_truth_rises_sooner_than_that_of_chance() -> None:
     nature = spikes()
     departures = departure_of(nature.model, nature.x).by_strength()
     chance = torch.rand(nature.x.shape, generator=torch.Generator().manual_seed(0))
-    right, random = (size_curves(departures, Order.of(s)) for s in (torch.from_numpy(nature.truth) + 0.1 * chance, chance))
+    right, random = (
+        size_curves(departures, Order.of(s)) for s in (torch.from_numpy(nature.truth) + 0.1 * chance, chance)
+    )
     assert (right.kept[2] == 1).all()
     assert (right.kept[:-1].sum(0) > random.kept[:-1].sum(0) + 0.5).all()
     assert (right.kept[-1] == 1).all()

@@ -24,7 +24,9 @@ def test_it_finds_the_cells_from_scores_that_know_nothing() -> None:
 def test_each_step_is_told_to_the_progress_bar() -> None:
     ticks: list[None] = []
     nature = spikes(2)
-    nested_scores(departure_of(nature.model, nature.x).by_strength(), torch.ones_like(nature.x), lambda: ticks.append(None))
+    nested_scores(
+        departure_of(nature.model, nature.x).by_strength(), torch.ones_like(nature.x), lambda: ticks.append(None)
+    )
     assert len(ticks) == STEPS
 
 

@@ -69,3 +69,11 @@ def test_one_series_by_itself_is_fitted_as_among_others() -> None:
     options = {"task": "regression", "method": "paper", "steps": 20, "progress": False}
     model = lambda v: v.square().sum((1, 2))  # noqa: E731
     np.testing.assert_array_equal(explain(model, x[1:2], **options).masks, explain(model, x, **options).masks[1:2])
+
+
+def test_answers_at_every_step_may_come_in_any_layout() -> None:
+    x = torch.randn(2, 6, 3, generator=torch.Generator().manual_seed(0))
+    options = {"method": "paper", "steps": 3, "progress": False}
+    plain = explain(lambda v: v[..., :2].contiguous(), x, **options)
+    transposed = explain(lambda v: v[..., :2].transpose(1, 2).contiguous().transpose(1, 2), x, **options)
+    np.testing.assert_array_equal(transposed.masks, plain.masks)

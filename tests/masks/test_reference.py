@@ -41,9 +41,7 @@ def test_a_low_risk_is_lowered_from_what_others_have() -> None:
     assert masks.direction.tolist() == [-1, 1] * 3
     usual = by_age(draw_reference(ward(), x, 0)).mean().item()
     np.testing.assert_allclose(masks.diagnostics["reference_answer"], usual, atol=1e-5)
-    np.testing.assert_allclose(
-        masks.attributions.sum((1, 2)), by_age(x) - usual, rtol=1e-4, atol=1e-5
-    )
+    np.testing.assert_allclose(masks.attributions.sum((1, 2)), by_age(x) - usual, rtol=1e-4, atol=1e-5)
 
 
 def test_the_mean_of_others_is_a_reference_of_one_sequence() -> None:
@@ -80,9 +78,7 @@ def test_references_are_drawn_by_the_seed_and_not_by_the_batch() -> None:
 def test_with_a_reference_an_instance_does_not_feel_its_neighbours() -> None:
     model, x, reference = with_seed(Recurrent, CHANNELS), ward(5, seed=1), ward()
     whole = explain(model, x, reference=reference, progress=False)
-    single = Masks.concatenate(
-        [explain(model, x[k : k + 1], reference=reference, progress=False) for k in range(5)]
-    )
+    single = Masks.concatenate([explain(model, x[k : k + 1], reference=reference, progress=False) for k in range(5)])
     for name in ("masks", "attributions", "binary", "direction", "spread", "deletion_scores"):
         np.testing.assert_array_equal(getattr(single, name), getattr(whole, name), err_msg=name)
 
@@ -101,7 +97,10 @@ def test_the_reference_is_compared_before_masks_are_joined() -> None:
 @pytest.mark.parametrize(
     ("reference", "message"),
     [
-        (np.zeros((4, STEPS + 1, CHANNELS)), r"Expected reference sequences of shape \(M, 16, 3\), but got \(4, 17, 3\)"),
+        (
+            np.zeros((4, STEPS + 1, CHANNELS)),
+            r"Expected reference sequences of shape \(M, 16, 3\), but got \(4, 17, 3\)",
+        ),
         (np.zeros((STEPS, CHANNELS - 1)), r"but got \(1, 16, 2\)"),
         (np.zeros(CHANNELS), r"but got \(3,\)"),
         (np.zeros((0, STEPS, CHANNELS)), r"but got \(0, 16, 3\)"),

@@ -22,7 +22,11 @@ def alone(model: object, x: Tensor, exists: Tensor | None = None) -> Departure:
 
 
 def scores_of(
-    model: object, x: Tensor, hoped: Tensor | None = None, felt: Tensor | None = None, search: SegmentSearch = USUAL_SEARCH
+    model: object,
+    x: Tensor,
+    hoped: Tensor | None = None,
+    felt: Tensor | None = None,
+    search: SegmentSearch = USUAL_SEARCH,
 ) -> Tensor:
     hoped = torch.zeros_like(x) if hoped is None else hoped
     felt = torch.ones_like(x) if felt is None else felt

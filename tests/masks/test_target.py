@@ -16,7 +16,9 @@ from dynamask_mlflow.masks.target_spec import Target, parse_target
 FORMS = r'Expected a target of the form "auto", a class \(index or name\)'
 
 
-def scored(target: object, outputs: Tensor, task: str = "classification", baseline: Tensor | None = None) -> TargetScore:
+def scored(
+    target: object, outputs: Tensor, task: str = "classification", baseline: Tensor | None = None
+) -> TargetScore:
     black_box = BlackBox(lambda x: x, task, "logits" if task == "classification" else "values")
     return open_target(
         parse_target(target), black_box, outputs, torch.zeros_like(outputs) if baseline is None else baseline
