@@ -21,8 +21,8 @@ class Fitted:
     """masks and scores (B, T, d), areas (A,), errors (B, A), area (B,), diagnostics name -> (B,).
 
     Where the method knows them: binary (B, T, d), the mask of whole cells, else the cells of a coefficient of at least
-    .5; attributions, answer_attributions, deletion_scores (B, T, d), see `Masks`; direction (B,); winner (B,), a place in `contestants`;
-    spread (B, T, d) and channel_spread (B, d).
+    .5; attributions, answer_attributions and deletion_scores (B, T, d), see `Masks`; direction (B,); winner (B,), a
+    place in `contestants`; spread (B, T, d) and channel_spread (B, d).
     """
 
     masks: Tensor
