@@ -28,14 +28,15 @@ class SizeCurves:
     kept: Tensor
     lost: Tensor
 
-    def kept_at(self, size: float) -> Tensor:
-        """(B,): `kept` at any size, linear in the logarithm of the size."""
+    def kept_at(self, size: Tensor) -> Tensor:
+        """(B,): `kept` at any size (B,), linear in the logarithm of the size."""
+        place = torch.log2(size.clamp(min=1))
         places = [math.log2(each) for each in self.sizes]
-        place = math.log2(max(size, 1.0))
-        low = max(k for k, each in enumerate(places) if each <= place)
-        high = min(low + 1, len(places) - 1)
-        share = (place - places[low]) / max(places[high] - places[low], 1e-9)
-        return self.kept[low].lerp(self.kept[high], min(max(share, 0.0), 1.0))
+        kept = self.kept[0]
+        for k in range(1, len(places)):
+            share = ((place - places[k - 1]) / (places[k] - places[k - 1])).clamp(0, 1)
+            kept = kept.lerp(self.kept[k], share)
+        return kept
 
 
 def curve_sizes(cells: int) -> list[int]:

@@ -60,7 +60,7 @@ def fit_sequence(
     chance = coefficients(ordering.order, curves, score, ordering.winner == 0, unread)
     chance = torch.where(nothing[:, None, None], torch.zeros_like(chance), chance)
     number = batch.number_of_cells()
-    errors = _errors(curves, config.areas or DEFAULT_AREAS, nothing)
+    errors = _errors(curves, config.areas or DEFAULT_AREAS, number, nothing)
     binary = _whole_cells(config, ordering.order, chance, errors)
     binary = torch.where(nothing[:, None, None], torch.zeros_like(binary), binary)
     entry = ordering.order.entry()
@@ -125,7 +125,7 @@ def _whole_cells(config: ExplainConfig, order: Order, chance: Tensor, errors: Te
     return (order.first((area * order.number).round().clamp(min=1)) >= 0.5).to(chance.dtype)
 
 
-def _errors(curves: SizeCurves, areas: tuple[float, ...], nothing: Tensor) -> Tensor:
+def _errors(curves: SizeCurves, areas: tuple[float, ...], number: Tensor, nothing: Tensor) -> Tensor:
     """(B, A) in [0, 1]: the share of the departure that is missing, squared, when the first cells are kept alone."""
-    errors = torch.stack([(1 - curves.kept_at(area * curves.sizes[-1])).square() for area in areas], 1)
+    errors = torch.stack([(1 - curves.kept_at(area * number)).square() for area in areas], 1)
     return torch.where(nothing[:, None], torch.zeros_like(errors), errors)

@@ -193,7 +193,7 @@ def absence(rng: Generator, n: int) -> Drawn:
 
 
 def deteriorations(rng: Generator, n: int) -> Drawn:
-    """A risk of .04, whose logit gains .7 to 1.3 with every fall of channels 0 to 2. Labels are the risks themselves."""
+    """A risk of .04 whose logit gains .7 to 1.3 with every fall of channels 0 to 2. Labels are the risks themselves."""
     x, truth = 0.4 * noise(rng, n, 48, 5), nothing_planted(n, 48, 5)
     logit = np.full(n, -3.3)
     fall = 2 * np.sin(np.pi * (np.arange(EVENT) + 0.5) / EVENT) ** 0.5

@@ -43,10 +43,10 @@ def test_coefficients_are_probabilities_along_the_ordering(seed: int, by_gradien
 
 
 def test_the_coefficient_of_a_cell_by_hand() -> None:
-    """Half of the departure is held by the first cell, .8 of it by the first as well, so that g is compared with its own.
+    """The first cell holds more than half and more than .8 of the departure: scores are compared with its own.
 
-    The first cell has logit = intercept + relative score ln(1) + beyond half log2(1 / 1), the second, of half the score,
-    intercept + relative score ln(1/2) + beyond half log2(2).
+    Its logit is intercept + relative score x ln(1) + beyond half x log2(1); that of the second, of half the score, is
+    intercept + relative score x ln(1/2) + beyond half x log2(2).
     """
     score = torch.tensor([[[4.0, 2.0], [0.0, 0.0]]])
     order = Order.of(score)

@@ -1,5 +1,6 @@
 """Which cells, removed together, turn the model's own answer."""
 
+import numpy as np
 import pytest
 import torch
 from departures import departure_of
@@ -74,6 +75,19 @@ def test_what_speaks_against_is_removed_last_and_moves_the_answer_among_the_firs
     change = masks.change_ranking.reshape(len(masks), -1)
     assert (change.argmax(1) == 9).all()
     assert masks.binary[:, 3, 0].all()
+
+
+def test_contributions_to_the_answer_are_those_under_the_operator_that_removes_cells() -> None:
+    x = two_cells()
+    masks = explain(weighted, x, progress=False)
+    mean = x.mean(1, keepdim=True)
+    np.testing.assert_allclose(masks.answer_attributions[:, 3, 0], 4 * (x - mean)[:, 3, 0], rtol=1e-4)
+    np.testing.assert_allclose(masks.answer_attributions[:, 7, 1], -2 * (x - mean)[:, 7, 1], rtol=1e-4)
+    for one, other in zip(masks.answer_attributions, masks.deletion_scores, strict=True):
+        np.testing.assert_array_equal(np.sort(one, axis=None), np.sort(other, axis=None))
+    # Below one half the answer is "no", and the danger speaks against it.
+    nature = risk_below_one_half()
+    assert (nature.explained().answer_attributions[nature.truth] < 0).all()
 
 
 @given(seed=st.integers(0, 10_000), holes=st.booleans())

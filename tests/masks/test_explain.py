@@ -5,7 +5,7 @@ import pytest
 import torch
 from networks import Recurrent, sequences
 
-from dynamask_mlflow import ExplainConfig, Masks, explain
+from dynamask_mlflow import ExplainConfig, explain
 from dynamask_mlflow.masks import batching
 from dynamask_mlflow.masks.operators import Batch, fade_to
 

@@ -33,12 +33,9 @@ def test_the_curves_of_a_small_model_by_hand() -> None:
 
 
 def test_between_sizes_the_curve_is_linear_in_the_logarithm() -> None:
-    curves = SizeCurves((1, 4, 16), torch.tensor([[0.2], [0.6], [1.0]]), torch.zeros(3, 1))
-    assert curves.kept_at(1).item() == pytest.approx(0.2)
-    assert curves.kept_at(2).item() == pytest.approx(0.4)
-    assert curves.kept_at(4).item() == pytest.approx(0.6)
-    assert curves.kept_at(16).item() == 1
-    assert curves.kept_at(0.1).item() == pytest.approx(0.2)
+    sizes = torch.tensor([0.1, 1.0, 2.0, 4.0, 8.0, 16.0, 99.0])
+    curves = SizeCurves((1, 4, 16), torch.tensor([[0.2], [0.6], [1.0]]).expand(3, 7), torch.zeros(3, 7))
+    assert curves.kept_at(sizes).tolist() == pytest.approx([0.2, 0.2, 0.4, 0.6, 0.8, 1.0, 1.0])
 
 
 def test_a_baseline_that_leaves_the_answer_standing_has_no_say() -> None:
