@@ -9,7 +9,7 @@ the fewest runs of cells. For classes the ordering then follows the attribution 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
@@ -80,7 +80,9 @@ def fit_every_step(black_box: BlackBox, batch: Batch, config: ExplainConfig, tic
     fit = _Fit(objective, config, tick)
     scores, area, stability = fit.run()
     ranked = Ranked(entry_order(scores, batch.exists), partial(fit.mask_of, scores), fit.number, fit.unused, stability)
-    return finalize(objective, config, ranked, fit.compare, _area_rule(fit, scores, area))
+    fitted = finalize(objective, config, ranked, fit.compare, _area_rule(fit, scores, area))
+    winner = torch.zeros_like(fit.number, dtype=torch.long)
+    return replace(fitted, winner=winner, contestants=("deletion" if config.deletion else "every step",))
 
 
 def _area_rule(fit: _Fit, scores: Tensor, area: Tensor) -> AreaRule:

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from dynamask_mlflow._validation import ConfigError
 from dynamask_mlflow.masks.batching import batch_size, in_batches, versions
 from dynamask_mlflow.masks.black_box import Model, ModelError, as_inputs, frozen, open_black_box, resolve_device
 from dynamask_mlflow.masks.config import TASKS, ExplainConfig
@@ -69,6 +70,12 @@ def explain(
         raise ValueError(f"Expected task to be one of {TASKS}, but got {task!r}.")
     settings = (config or ExplainConfig()).with_options(**options)
     method = find_method(settings.method)
+    target = parse_target(settings.target, settings.class_names)
+    if not target.is_auto and (settings.method != "nested" or settings.deletion):
+        raise ConfigError(
+            f"Expected target='auto' with method={settings.method!r} and deletion={settings.deletion}, which explain "
+            f"the prediction as it is, but got {target.spec!r}."
+        )
     if settings.operators is not None:
         parse_operators(settings.operators)
     inputs = as_inputs(x)

@@ -26,21 +26,38 @@ class PathAttributions:
     """Attributions of a batch, in the direction of the departure.
 
     Attributes:
-        attributions: (B, T, d), summing to the departure.
+        integrals: (B, T, d), summing to the departure less what the levels missed of it.
+        missed: (B,) that.
         magnitude: (B, T, d) mean |gradient| along the way: 0 for cells that the model does not read.
-        remainder: (B,) the share of the departure that the levels missed and that was spread over the cells in
-            proportion to their |attribution|.
+        remainder: (B,) the share of the departure that the levels missed.
         by_operator: (O, B, T, d) under each baseline alone.
     """
 
-    attributions: Tensor
+    integrals: Tensor
+    missed: Tensor
     magnitude: Tensor
     remainder: Tensor
     by_operator: Tensor
 
+    @property
+    def attributions(self) -> Tensor:
+        """(B, T, d), summing to the departure: what was missed is spread in proportion to |integral|."""
+        return self.spread_by(self.integrals.abs())
+
+    def spread_by(self, weights: Tensor) -> Tensor:
+        """(B, T, d), summing to the departure: what was missed is spread in proportion to weights (B, T, d) >= 0."""
+        total = weights.flatten(1).sum(1)
+        share = torch.where(total > 0, self.missed / total.clamp(min=1e-30), torch.zeros_like(total))
+        return self.integrals + share[:, None, None] * weights
+
     def rows(self, index: Tensor) -> PathAttributions:
-        parts = self.attributions[index], self.magnitude[index], self.remainder[index], self.by_operator[:, index]
-        return PathAttributions(*parts)
+        return PathAttributions(
+            self.integrals[index],
+            self.missed[index],
+            self.magnitude[index],
+            self.remainder[index],
+            self.by_operator[:, index],
+        )
 
 
 def path_attributions(departure: Departure, levels: int) -> PathAttributions:
@@ -53,13 +70,9 @@ def path_attributions(departure: Departure, levels: int) -> PathAttributions:
     if rows is not None and len(rows):
         finer, size = _integrate(departure.rows(rows), MORE_LEVELS)
         by_operator, magnitude = by_operator.index_copy(1, rows, finer), magnitude.index_copy(0, rows, size)
-    attributions = _weighted(departure, by_operator)
-    missed = wanted - attributions.flatten(1).sum(1)
-    size = attributions.abs()
-    total = size.flatten(1).sum(1)
-    spread = torch.where(total > 0, missed / total.clamp(min=1e-30), torch.zeros_like(total))
-    attributions = attributions + spread[:, None, None] * size
-    return PathAttributions(attributions, magnitude, missed.abs() / scale, by_operator)
+    integrals = _weighted(departure, by_operator)
+    missed = wanted - integrals.flatten(1).sum(1)
+    return PathAttributions(integrals, missed, magnitude, missed.abs() / scale, by_operator)
 
 
 def _weighted(departure: Departure, by_operator: Tensor) -> Tensor:

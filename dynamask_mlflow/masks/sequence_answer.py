@@ -71,7 +71,10 @@ def fit_sequence(
     signed = paths.by_operator[0] * for_answer
     deletion = deletion_scores(answer, signed, config.steps or (FAST_STEPS if config.fast else STEPS), tick)
     deletion = led_by(answer, scores * for_answer, deletion)
-    attributions = paths.attributions * departure.direction[:, None, None]
+    # A network that latches jumps between two levels, and integrals see nothing of it: there the mask tells the cells.
+    latched = ((ordering.winner > 0) & (chance.flatten(1).sum(1) > 0))[:, None, None]
+    attributions = torch.where(latched, paths.spread_by(chance), paths.attributions)
+    attributions = attributions * departure.direction[:, None, None]
     direction = torch.where(nothing, torch.zeros_like(departure.direction), departure.direction)
     spread = channel_spread = None
     if not config.fast:

@@ -39,4 +39,4 @@ def test_only_one_number_has_attributions_and_a_direction() -> None:
     every = explain(with_seed(Recurrent, 4, 2, True), x, steps=2, progress=False)
     assert every.attributions is None
     assert not every.direction.any()
-    assert (every.algorithm == "nested").all()
+    assert (every.algorithm == "every step").all()
