@@ -306,7 +306,7 @@ def test_an_interrupted_run_resumes_and_the_page_tells_rows_methods_and_seeds(
     done = CliRunner().invoke(experiment, arguments)
     assert done.exit_code == 0, done.output
     text = (tmp_path / "page.md").read_text(encoding="utf-8")
-    for word in ("linear-regression/white-box", "long/filter", "ig-best", "nothing was chosen on these", "--rows"):
+    for word in ("linear-regression/white-box", "long/filter", "ig-best", "reserved for reporting", "--rows"):
         assert word in text
     kept = sorted(tmp_path.glob("arena-outcome-*.json"))
     assert len(kept) == 6
