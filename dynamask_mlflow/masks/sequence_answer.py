@@ -29,28 +29,22 @@ from dynamask_mlflow.masks.fitted import Fitted, Tick
 from dynamask_mlflow.masks.gradient_scores import gradient_scores
 from dynamask_mlflow.masks.mask_size import SizeCurves, size_curves
 from dynamask_mlflow.masks.operators import Batch, Operator, ReferenceSequence, parse_operators
-from dynamask_mlflow.masks.ordering import CONTESTANTS, order_cells
-from dynamask_mlflow.masks.path_attribution import FAST_LEVELS, LEVELS, path_attributions
+from dynamask_mlflow.masks.ordering import CONTESTANTS, Ordering, order_cells
+from dynamask_mlflow.masks.path_attribution import FAST_LEVELS, LEVELS, PathAttributions, path_attributions
 from dynamask_mlflow.masks.ranking import Order
 from dynamask_mlflow.masks.spread import spread_over_baselines
 from dynamask_mlflow.masks.target_spec import Target
 
 OPERATORS = ("time_mean", "neutral")
+# An ordering whose first cells hold less of the departure than this is reported as not converged.
+WELL_HELD = 0.3
 
 
-def fit_sequence(
-    black_box: BlackBox,
-    batch: Batch,
-    config: ExplainConfig,
-    tick: Tick,
-    target: Target,
-) -> Fitted:
+def fit_sequence(black_box: BlackBox, batch: Batch, config: ExplainConfig, tick: Tick, target: Target) -> Fitted:
     """Explain one batch; see the module's text."""
-    operators, has_reference = _operators(batch, config), batch.reference is not None
-    noise = not has_reference and config.operators is None
-    departure = Departure.open(black_box, batch, operators, target, noise_may_replace=noise, even=has_reference)
+    departure = _open_departure(black_box, batch, config, target)
     levels = FAST_LEVELS if config.fast else LEVELS
-    paths = path_attributions(departure, max(2, levels * len(OPERATORS) // len(operators)))
+    paths = path_attributions(departure, max(2, levels * len(OPERATORS) // len(departure.operators)))
     departures = departure.by_strength()
     ordering = order_cells(departures, paths, fast=config.fast, tick=tick)
     curves = size_curves(departures, ordering.order)
@@ -59,56 +53,89 @@ def fit_sequence(
     score = gradient_scores(paths.attributions, batch.exists)
     chance = coefficients(ordering.order, curves, score, ordering.winner == 0, unread)
     chance = torch.where(nothing[:, None, None], torch.zeros_like(chance), chance)
-    number = batch.number_of_cells()
-    errors = _errors(curves, config.areas or DEFAULT_AREAS, number, nothing)
+
+    areas = tuple(config.areas or DEFAULT_AREAS)
+    errors = _errors(curves, areas, batch.number_of_cells(), nothing)
     binary = _whole_cells(config, ordering.order, chance, errors)
     binary = torch.where(nothing[:, None, None], torch.zeros_like(binary), binary)
     entry = ordering.order.entry()
     scores = torch.where(unread, torch.zeros_like(entry), (1 - entry).clamp(min=0))
-    answer = answer_departure(departure)
-    for_answer = (departure.direction * departure.target.for_answer)[:, None, None]
-    # Cells are removed by the first operator, so the search starts from its own attributions.
-    signed = paths.by_operator[0] * for_answer
-    deletion = deletion_scores(answer, signed, config.steps or (FAST_STEPS if config.fast else STEPS), tick)
-    deletion = led_by(answer, scores * for_answer, deletion)
-    # A network that latches jumps between two levels, and integrals see nothing of it: there the mask tells the cells.
-    latched = ((ordering.winner > 0) & (chance.flatten(1).sum(1) > 0))[:, None, None]
-    attributions = torch.where(latched, paths.spread_by(chance), paths.attributions)
-    attributions = attributions * departure.direction[:, None, None]
-    direction = torch.where(nothing, torch.zeros_like(departure.direction), departure.direction)
+    removal = _removal(departure, paths, scores, config, tick)
     spread = channel_spread = None
     if not config.fast:
         spread, channel_spread = spread_over_baselines(chance, paths.by_operator, departure.weights, batch.exists)
     return Fitted(
         masks=chance,
         scores=scores,
-        areas=tuple(config.areas or DEFAULT_AREAS),
+        areas=areas,
         errors=errors,
-        area=binary.flatten(1).sum(1) / number,
+        area=binary.flatten(1).sum(1) / batch.number_of_cells(),
         diagnostics={
-            "converged": ordering.hold >= 0.3,
+            "converged": ordering.hold >= WELL_HELD,
             "hold": ordering.hold,
             "dead_gradient": unread.flatten(1).all(1),
             "constant_prediction": nothing,
-            "answer": departure.direction * departure.score,
-            "reference_answer": departure.direction * departure.score - departure.departure,
-            "for_answer": departure.target.for_answer,
             "remainder": paths.remainder,
-            "noise_baseline": departure.noise,
-            "target_class": departure.target.chosen,
-            **({"answer_margin": answer.score} if black_box.task == "classification" else {}),
-            **{f"failed/{op.spec}": ~departure.usable[place] for place, op in enumerate(operators)},
+            **_answers(departure),
         },
         binary=binary > 0,
-        attributions=attributions,
-        answer_attributions=signed,
-        deletion_scores=in_the_order_of(signed, deletion, batch.exists),
-        direction=direction,
+        attributions=_attributions(departure, paths, ordering, chance),
+        answer_attributions=removal[0],
+        deletion_scores=removal[1],
+        direction=torch.where(nothing, torch.zeros_like(departure.direction), departure.direction),
         winner=ordering.winner,
         contestants=CONTESTANTS,
         spread=spread,
         channel_spread=channel_spread,
     )
+
+
+def _open_departure(black_box: BlackBox, batch: Batch, config: ExplainConfig, target: Target) -> Departure:
+    has_reference = batch.reference is not None
+    noise = not has_reference and config.operators is None
+    operators = _operators(batch, config)
+    return Departure.open(black_box, batch, operators, target, noise_may_replace=noise, even=has_reference)
+
+
+def _attributions(departure: Departure, paths: PathAttributions, ordering: Ordering, chance: Tensor) -> Tensor:
+    """(B, T, d), in the target's own sign, summing to the departure.
+
+    A network that latches jumps between two levels, and integrals see nothing of it: there the mask tells which cells
+    get what the integrals missed.
+    """
+    latched = ((ordering.winner > 0) & (chance.flatten(1).sum(1) > 0))[:, None, None]
+    attributions = torch.where(latched, paths.spread_by(chance), paths.attributions)
+    return attributions * departure.direction[:, None, None]
+
+
+def _removal(
+    departure: Departure, paths: PathAttributions, scores: Tensor, config: ExplainConfig, tick: Tick
+) -> tuple[Tensor, Tensor]:
+    """(B, T, d) each: contributions to the model's own answer, and the same in the order that turns it soonest.
+
+    Cells are removed by the first operator, so the search starts from its own attributions.
+    """
+    answer = answer_departure(departure)
+    for_answer = (departure.direction * departure.target.for_answer)[:, None, None]
+    signed = paths.by_operator[0] * for_answer
+    steps = config.steps or (FAST_STEPS if config.fast else STEPS)
+    deletion = led_by(answer, scores * for_answer, deletion_scores(answer, signed, steps, tick))
+    return signed, in_the_order_of(signed, deletion, departure.batch.exists)
+
+
+def _answers(departure: Departure) -> dict[str, Tensor]:
+    """What was explained of each instance, and by which baselines."""
+    score = departure.direction * departure.score
+    found = {
+        "answer": score,
+        "reference_answer": score - departure.departure,
+        "for_answer": departure.target.for_answer,
+        "target_class": departure.target.chosen,
+        "noise_baseline": departure.noise,
+    }
+    if departure.target.black_box.task == "classification":
+        found["answer_margin"] = departure.target.for_answer * score
+    return found | {f"failed/{op.spec}": ~departure.usable[k] for k, op in enumerate(departure.operators)}
 
 
 def _operators(batch: Batch, config: ExplainConfig) -> tuple[Operator, ...]:
