@@ -23,7 +23,7 @@ ALL = "all"
 _FLAVORS = ("dynamask", "python_function", "pytorch")
 _FILES = {
     "MLmodel", "conda.yaml", "python_env.yaml", "requirements.txt", "dynamask.json", "input_example.json",
-    "serving_input_example.json", "registered_model_meta", "data/model.pt2",
+    "serving_input_example.json", "registered_model_meta", "reference.npz", "data/model.pt2",
 }  # fmt: skip
 _LARGEST_TEXT = 1 << 26
 
