@@ -56,10 +56,7 @@ def coefficients(
         WEIGHTS.relative_score * relative,
         torch.full_like(relative, WEIGHTS.other_ordering),
     )
-    # Of few cells that are read at all, more are salient: prior odds grow as their number shrinks.
-    read = (~unread).flatten(1).sum(1).clamp(min=1) / order.number
     logit = WEIGHTS.intercept + by_score + WEIGHTS.beyond_half * (rank - half[:, None, None])
-    logit = logit - torch.log(read.clamp(max=1))[:, None, None]
     chance = torch.where(unread, torch.zeros_like(logit), torch.sigmoid(logit))
     read_first = replace(order, above=torch.where(unread, torch.full_like(rank, math.inf), order.above))
     return handed_out(chance, read_first)
