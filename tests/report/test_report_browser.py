@@ -69,7 +69,7 @@ def test_the_list_offers_what_divides_it_with_counts(watch: Any) -> None:
     offered = page.locator("select[aria-label='Show'] option").all_inner_texts()
     died = int(np.count_nonzero(np.asarray(data.targets)))
     risky = int(np.count_nonzero(np.asarray(data.predictions) >= 0.5))
-    assert {f"Predicted death ({risky})", f"Actually death ({died})", "Constant: yes (4)"} <= set(offered)
+    assert {f"Predicted death ({risky})", f"Actually death ({died})", "Nothing to explain: yes (4)"} <= set(offered)
     assert not any(text.startswith("No gradient") for text in offered)  # nobody has it: nothing to choose
     page.select_option("select[aria-label='Show']", "constant_prediction=1")
     assert rows(page) == list(data.ids[:4])
