@@ -18,8 +18,11 @@ from dynamask_mlflow.experiments.arena.rows import ROWS, Row
 from dynamask_mlflow.experiments.cache import cached_json
 from dynamask_mlflow.experiments.table import as_markdown
 from dynamask_mlflow.masks import contest, departure, gradient_scores, operators, ordering, sequence_answer
+from dynamask_mlflow.masks.black_box import ModelError
 
 METRICS = ("auprc", "f1", "brier")
+EMPTY_MASK = {"auprc": 0.0, "f1": 0.0, "brier": 1.0}
+"""What a row counts on which the model gives NaN under every baseline of a variant."""
 
 
 @dataclass(frozen=True)
@@ -124,8 +127,11 @@ def _scores(variant: Variant, row: str, seed: int, instances: int) -> dict[str, 
 
     def compute() -> dict[str, float]:
         case = arena_case(row, seed, instances)
-        with variant.applied():
-            scores = judged(case, explained(case, OURS, seed))
+        try:
+            with variant.applied():
+                scores = judged(case, explained(case, OURS, seed))
+        except ModelError:
+            return EMPTY_MASK
         return {name: float(np.nanmean(scores[name])) for name in METRICS}
 
     result: dict[str, float] = cached_json("arena-ablation", settings, compute)
@@ -136,7 +142,7 @@ INTRODUCTION = """# Ablation: each part of the default left out
 
 AUPRC of the planted cells, F1 of the mask and Brier score of the coefficients, means over the arena's rows with one
 answer a sequence ([arena](arena.md)), and the row that loses most AUPRC. Coefficients keep the weights that were fitted
-to the default's orderings."""
+to the default's orderings. A row on which the model gives NaN under every baseline of a variant counts as an empty mask."""
 
 
 def ablation_page(ablation: Ablation, seeds: Sequence[int], instances: int, command: str) -> str:
