@@ -142,7 +142,8 @@ INTRODUCTION = """# Ablation: each part of the default left out
 
 AUPRC of the planted cells, F1 of the mask and Brier score of the coefficients, means over the arena's rows with one
 answer a sequence ([arena](arena.md)), and the row that loses most AUPRC. Coefficients keep the weights that were fitted
-to the default's orderings. A row on which the model gives NaN under every baseline of a variant counts as an empty mask."""
+to the default's orderings. A row on which the model gives NaN under every baseline of a variant counts as an empty
+mask."""
 
 
 def ablation_page(ablation: Ablation, seeds: Sequence[int], instances: int, command: str) -> str:
