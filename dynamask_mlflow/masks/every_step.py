@@ -36,7 +36,7 @@ _PATH_STEP = 5001
 
 @dataclass(frozen=True)
 class EveryStepTuning:
-    """Numbers of this algorithm, chosen on the state and rare experiments (seeds 0 and 1).
+    """Numbers of this algorithm, chosen on the rare and state experiments; `class_weight` also on switch-feature.
 
     Attributes:
         levels: of the path gradients from which the fit starts, for each operator.
