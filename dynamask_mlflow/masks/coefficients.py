@@ -1,8 +1,8 @@
 """Coefficients: the probability that a cell is salient, and the mask of whole cells that follows from them.
 
 logit P(salient) is linear in three quantities that depend neither on T and d nor on the task. Their weights are the
-logistic regression of planted truth on them, over the arena's choosing seeds and its families that are not held out. No command
-repeats that fit yet.
+logistic regression of planted truth on them, over the arena's choosing seeds and its families that are not held out.
+No command repeats that fit yet.
 """
 
 from __future__ import annotations
