@@ -131,7 +131,7 @@ function maskCard(n, sums, view) {
   draw();
   return card(
     "Mask",
-    "The stronger the colour, the more the model needs that measurement for this prediction." +
+    "The stronger the colour, the more likely that measurement moved this prediction." +
       (bytes("observed") ? " A thin line marks what was not measured but filled in." : "") +
       (endOf(n) < T ? " Hatched: after the end of this series." : ""),
     controls,
