@@ -51,8 +51,15 @@ class Deployment:
         self.run("db", "migrate")
         self.start("api", "api-server", "--port", str(self.port), "--workers", "1")
         self.wait(self._log_in, 180, "the API server")
+        self.start_scheduling()
+
+    def start_scheduling(self) -> None:
         self.start("processor", "dag-processor")
         self.start("scheduler", "scheduler")
+
+    def stop_scheduling(self) -> None:
+        """The API server stays alone with the database: SQLite refuses a backfill while others write."""
+        self._end(["scheduler", "processor"])
 
     def kill(self, name: str) -> None:
         """SIGKILL to a process and to all its descendants, as when a machine is lost."""
@@ -65,15 +72,20 @@ class Deployment:
         parent.wait(timeout=30)
 
     def stop(self) -> None:
-        for process in self.processes.values():
-            if process.poll() is None:
-                process.terminate()
+        self._end(list(self.processes))
+
+    def _end(self, names: list[str]) -> None:
+        for name in names:
+            if self.processes[name].poll() is None:
+                self.processes[name].terminate()
         deadline = time.monotonic() + 20
-        for name in list(self.processes):
+        for name in names:
             try:
                 self.processes[name].wait(timeout=max(0.1, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
                 self.kill(name)
+            else:
+                del self.processes[name]
 
     def call(self, method: str, path: str, body: Any = None, expect: int | None = None) -> Any:
         answer = requests.request(

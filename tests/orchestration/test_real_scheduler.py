@@ -112,7 +112,9 @@ def test_an_asset_event_names_the_window(airflow: Any, ward_root: Path) -> None:
 
 def test_a_backfill_audits_each_month_once(airflow: Any, ward_root: Path) -> None:
     span = {"from_date": "2026-01-01T00:00:00Z", "to_date": "2026-02-01T00:00:00Z", "max_active_runs": 1}
+    airflow.stop_scheduling()
     airflow.call("POST", "backfills", {"dag_id": DAG, **span})
+    airflow.start_scheduling()
 
     def done() -> list[str] | None:
         runs = airflow.call("GET", f"dags/{DAG}/dagRuns?limit=100")["dag_runs"]
