@@ -157,7 +157,7 @@ def _changed_anchors(stored: Reference, request: dict[str, Any], config: AuditCo
     """How many anchors are in the data with other inputs than those stored."""
     if stored.inputs is None or config.hash_ids:
         return 0
-    from dynamask_mlflow.tracking.sequences import Sequences
+    from dynamask_mlflow.evaluation.sequences import Sequences
 
     anchors = Sequences.load(stored.inputs)
     folder = Path(str(request["data"]).removeprefix("file://"))

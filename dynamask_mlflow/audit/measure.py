@@ -15,11 +15,11 @@ from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.measured import Measured
 from dynamask_mlflow.audit.runtime import runtime_of
 from dynamask_mlflow.audit.statistics import attention, shares
+from dynamask_mlflow.evaluation.erasure import Eraser
+from dynamask_mlflow.evaluation.isolation import isolate
+from dynamask_mlflow.evaluation.sampling import predicted_labels, risk
+from dynamask_mlflow.evaluation.sequences import Sequences
 from dynamask_mlflow.masks.result import Masks
-from dynamask_mlflow.tracking.erasure import Eraser
-from dynamask_mlflow.tracking.isolation import isolate
-from dynamask_mlflow.tracking.sampling import predicted_labels, risk
-from dynamask_mlflow.tracking.sequences import Sequences
 
 if TYPE_CHECKING:
     import torch

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import torch
     from numpy.typing import NDArray
 
-    from dynamask_mlflow.tracking.model_settings import ModelSettings
+    from dynamask_mlflow.evaluation.model_settings import ModelSettings
 
 
 @dataclass(frozen=True)

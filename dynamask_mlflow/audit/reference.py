@@ -23,10 +23,10 @@ from dynamask_mlflow.audit.shards import checked_store, gather_role, plan_shards
 from dynamask_mlflow.audit.statistics import noise_floor, rounding_noise
 from dynamask_mlflow.audit.windows import dataset_digest, draw, find_rows, load_outcomes, parse_window
 from dynamask_mlflow.audit.workers import Workers
+from dynamask_mlflow.evaluation.profile import plain
+from dynamask_mlflow.evaluation.sequences import Sequences
 from dynamask_mlflow.tracking.filters import equals
-from dynamask_mlflow.tracking.profile import plain
 from dynamask_mlflow.tracking.retries import short_retries
-from dynamask_mlflow.tracking.sequences import Sequences
 
 EXPERIMENT = "dynamask-audits"
 _MEASURED, _ANCHORS = "dynamask/reference.npz", "dynamask/anchors.npz"
@@ -216,7 +216,7 @@ def with_outcomes(measured: Measured, data: str, rows: NDArray[np.intp], config:
     """Explained stays with their outcomes; they may have become known after the masks were fitted."""
     outcomes = load_outcomes(data, rows)
     if config.hash_ids:
-        from dynamask_mlflow.tracking.privacy import hashed
+        from dynamask_mlflow.evaluation.privacy import hashed
 
         outcomes = {hashed(stay): outcome for stay, outcome in outcomes.items()}
     return measured.with_number("label", outcomes)

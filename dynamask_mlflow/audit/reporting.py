@@ -29,8 +29,8 @@ from dynamask_mlflow.audit.runs import close_run, exclusive, find_or_create_run
 from dynamask_mlflow.audit.verdict import Verdict
 from dynamask_mlflow.audit.version_state import publish_version_state
 from dynamask_mlflow.audit.windows import parse_window
+from dynamask_mlflow.evaluation.profile import plain
 from dynamask_mlflow.tracking.errors import first_line
-from dynamask_mlflow.tracking.profile import plain
 from dynamask_mlflow.tracking.retries import short_retries
 from dynamask_mlflow.tracking.spool import write_whole
 

@@ -24,7 +24,7 @@ from dynamask_mlflow.audit.config import AuditConfig, digest
 from dynamask_mlflow.audit.errors import AuditError
 from dynamask_mlflow.audit.measured import Measured
 from dynamask_mlflow.audit.models import ModelRef
-from dynamask_mlflow.tracking.sequences import Sequences
+from dynamask_mlflow.evaluation.sequences import Sequences
 from dynamask_mlflow.tracking.spool import write_whole
 
 SECONDS_PER_STAY = 0.05  # until a shard of the same model has told better
@@ -170,7 +170,7 @@ def read_source(source: dict[str, Any]) -> tuple[Sequences, NDArray[np.str_]]:
 
 
 def _hashed(sequences: Sequences, patients: NDArray[np.str_]) -> tuple[Sequences, NDArray[np.str_]]:
-    from dynamask_mlflow.tracking.privacy import hashed
+    from dynamask_mlflow.evaluation.privacy import hashed
 
     return replace(sequences, ids=tuple(map(hashed, sequences.ids))), np.asarray([hashed(p) for p in patients])
 

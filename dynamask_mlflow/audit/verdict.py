@@ -10,7 +10,7 @@ from typing import Any
 from dynamask_mlflow._states import State
 from dynamask_mlflow.audit.config import digest
 from dynamask_mlflow.audit.identity import DEFAULT_SITE
-from dynamask_mlflow.tracking.profile import plain
+from dynamask_mlflow.evaluation.profile import plain
 
 
 @dataclass(frozen=True, kw_only=True)

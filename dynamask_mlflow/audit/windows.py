@@ -16,7 +16,7 @@ from dynamask_mlflow.audit.config import digest
 from dynamask_mlflow.audit.errors import AuditError, NoDataError
 from dynamask_mlflow.data.dataset import read_meta
 from dynamask_mlflow.data.errors import DataError
-from dynamask_mlflow.tracking.sequences import Sequences, as_sequences
+from dynamask_mlflow.evaluation.sequences import Sequences, as_sequences
 
 _PERIOD = re.compile(r"\d{4}(-\d{2}(-\d{2})?)?")
 ALL = "all"

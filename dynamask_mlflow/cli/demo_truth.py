@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from dynamask_mlflow.data import StayDataset
     from dynamask_mlflow.data.hospital import Truth
+    from dynamask_mlflow.evaluation.sequence_model import SequenceModel
     from dynamask_mlflow.masks.result import Masks
-    from dynamask_mlflow.tracking.sequence_model import SequenceModel
 
 METHODS = {
     "dynamask": "nested",

@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 
 from dynamask_mlflow._files import write_whole
+from dynamask_mlflow.evaluation.config import EvaluationConfig
+from dynamask_mlflow.evaluation.explain_and_score import Evaluation
+from dynamask_mlflow.evaluation.privacy import hashed
+from dynamask_mlflow.evaluation.profile import plain, profile_of, profile_record
+from dynamask_mlflow.evaluation.report_data import instance_metrics, report_data
+from dynamask_mlflow.evaluation.sequences import Sequences
 from dynamask_mlflow.masks.result import DIRECTIONS, Masks
 from dynamask_mlflow.report import heat_map_png, render_report
-from dynamask_mlflow.tracking.config import EvaluationConfig
-from dynamask_mlflow.tracking.evaluation import Evaluation
 from dynamask_mlflow.tracking.manifest import checksum
-from dynamask_mlflow.tracking.privacy import hashed
-from dynamask_mlflow.tracking.profile import plain, profile_of, profile_record
-from dynamask_mlflow.tracking.report_data import instance_metrics, report_data
-from dynamask_mlflow.tracking.sequences import Sequences
 
 _logger = logging.getLogger(__name__)
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import ArrayLike, NDArray
 
+    from dynamask_mlflow.evaluation.sequences import Sequences
     from dynamask_mlflow.tracking.evaluation_dataset import SequenceEvaluationDataset
-    from dynamask_mlflow.tracking.sequences import Sequences
 
 
 class ChannelSchema:
@@ -142,7 +142,7 @@ def from_sequences(
         source: where the data came from: a path, a URI, or a `DatasetSource`. By default the calling code.
         name, digest: as in every dataset of MLflow; the digest is computed over every byte if not given.
     """
-    from dynamask_mlflow.tracking.sequences import as_sequences
+    from dynamask_mlflow.evaluation.sequences import as_sequences
 
     sequences = as_sequences(
         x,
@@ -183,7 +183,7 @@ def from_long_frame(
             marked as not observed. Rows missing after an instance's last one make it shorter.
         source, name, digest: as in `from_sequences`.
     """
-    from dynamask_mlflow.tracking.long_frame import sequences_from_long_frame
+    from dynamask_mlflow.evaluation.long_frame import sequences_from_long_frame
 
     sequences = sequences_from_long_frame(
         df,
@@ -204,7 +204,7 @@ def load_sequences(
     """A dataset from a file that `SequenceDataset.save` wrote: a path or any URI MLflow can download."""
     from mlflow.artifacts import download_artifacts
 
-    from dynamask_mlflow.tracking.sequences import Sequences
+    from dynamask_mlflow.evaluation.sequences import Sequences
 
     local = download_artifacts(artifact_uri=str(path))
     return SequenceDataset(Sequences.load(local), _source(str(path)), name, digest)

@@ -10,8 +10,8 @@ from mlflow.data.evaluation_dataset import EvaluationDataset
 from mlflow.exceptions import MlflowException
 
 if TYPE_CHECKING:
+    from dynamask_mlflow.evaluation.sequences import Sequences
     from dynamask_mlflow.tracking.dataset import SequenceDataset
-    from dynamask_mlflow.tracking.sequences import Sequences
 
 COLUMN = "sequence"
 

@@ -11,7 +11,7 @@ from typing import Any
 from mlflow.models.evaluation.base import EvaluationResult, ModelEvaluator
 
 from dynamask_mlflow._secrets import without_secrets
-from dynamask_mlflow.tracking.config import EvaluationConfig, own_keys
+from dynamask_mlflow.evaluation.config import EvaluationConfig, own_keys
 
 _logger = logging.getLogger(__name__)
 

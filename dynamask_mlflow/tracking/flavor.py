@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynamask_mlflow._version import __version__
-from dynamask_mlflow.tracking.model_settings import FILE_NAME, ModelSettings
-from dynamask_mlflow.tracking.reference_set import load_reference, reference_set, save_reference
-from dynamask_mlflow.tracking.sequence_model import SequenceModel
+from dynamask_mlflow.evaluation.model_settings import FILE_NAME, ModelSettings
+from dynamask_mlflow.evaluation.reference_set import load_reference, reference_set, save_reference
+from dynamask_mlflow.evaluation.sequence_model import SequenceModel
 
 if TYPE_CHECKING:
     import os

@@ -12,15 +12,16 @@ from typing import Any
 from mlflow.models.evaluation.base import EvaluationResult
 
 from dynamask_mlflow._validation import check_mapping
+from dynamask_mlflow.evaluation.config import EvaluationConfig
+from dynamask_mlflow.evaluation.device import require_device
+from dynamask_mlflow.evaluation.explain_and_score import evaluate_masks
+from dynamask_mlflow.evaluation.model_settings import ModelSettings
+from dynamask_mlflow.evaluation.privacy import require_salt
+from dynamask_mlflow.evaluation.sequences import Sequences
 from dynamask_mlflow.masks.process_state import untouched_process
 from dynamask_mlflow.tracking.artifacts import TABLE, write_artifacts
-from dynamask_mlflow.tracking.config import EvaluationConfig
-from dynamask_mlflow.tracking.device import require_device
-from dynamask_mlflow.tracking.evaluation import evaluate_masks
 from dynamask_mlflow.tracking.evaluation_dataset import SequenceEvaluationDataset
 from dynamask_mlflow.tracking.metric_log import Point, curve_points, scalar_metrics
-from dynamask_mlflow.tracking.model_settings import ModelSettings
-from dynamask_mlflow.tracking.privacy import require_salt
 from dynamask_mlflow.tracking.raw_model import (
     as_given,
     differentiable_network,
@@ -30,7 +31,6 @@ from dynamask_mlflow.tracking.raw_model import (
     settings_of,
     task_of,
 )
-from dynamask_mlflow.tracking.sequences import Sequences
 from dynamask_mlflow.tracking.spool import ARTIFACTS, discard, new_spool, seal
 from dynamask_mlflow.tracking.upload import upload_or_keep
 

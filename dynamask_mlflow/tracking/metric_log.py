@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dynamask_mlflow.tracking.evaluation import Evaluation, MethodRun
+from dynamask_mlflow.evaluation.explain_and_score import Evaluation, MethodRun
 
 PREFIX = "dynamask"
 
@@ -47,18 +47,6 @@ def curve_points(evaluation: Evaluation, areas: tuple[float, ...], several: bool
     return points
 
 
-def error_curve(run: MethodRun) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Median error at each area of the method's own grid, as a share of the empty mask's error.
-
-    The median, because a share of next to nothing (a prediction that hardly moves) can be any number.
-    """
-    errors = run.masks.errors
-    known = np.isfinite(errors).any(axis=0)
-    median = np.full(errors.shape[1], np.nan)
-    median[known] = np.nanmedian(np.where(np.isfinite(errors), errors, np.nan)[:, known], axis=0)
-    return median
-
-
 def _of_run(prefix: str, run: MethodRun) -> dict[str, float]:
     found = {f"{prefix}/{name}": value for name, value in run.scores.summary().items()}
     found[f"{prefix}/seconds_fit"] = run.seconds
@@ -70,7 +58,7 @@ def _of_run(prefix: str, run: MethodRun) -> dict[str, float]:
 
 def _curves_of_run(prefix: str, run: MethodRun, areas: tuple[float, ...]) -> list[Point]:
     drawn = {name: (areas, values) for name, values in run.scores.curves.items()}
-    drawn["error"] = (tuple(run.masks.areas), error_curve(run))
+    drawn["error"] = (tuple(run.masks.areas), run.error_curve())
     points = {}  # areas below one percent fall on one step; the largest of them stays
     for name, (grid, values) in drawn.items():
         for area, value in zip(grid, values, strict=True):

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from dynamask_mlflow.evaluation.sequence_model import SequenceModel, as_array
 from dynamask_mlflow.masks.result import DIRECTIONS, Masks
-from dynamask_mlflow.tracking.sequence_model import SequenceModel, as_array
 
 if TYPE_CHECKING:
     import torch

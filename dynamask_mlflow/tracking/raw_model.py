@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dynamask_mlflow.tracking.model_settings import ModelSettings
-from dynamask_mlflow.tracking.sequence_model import SequenceModel
+from dynamask_mlflow.evaluation.model_settings import ModelSettings
+from dynamask_mlflow.evaluation.sequence_model import SequenceModel
 
 if TYPE_CHECKING:
     import torch
@@ -92,18 +92,6 @@ def require_gradients(network: torch.nn.Module, x: NDArray[np.float32], device: 
         return
     if isinstance(y, torch.Tensor) and not y.requires_grad:
         raise NoGradientsError("the network's output carries no gradient (labels, argmax, .detach() or no_grad inside)")
-
-
-def random_outputs(network: torch.nn.Module, x: NDArray[np.float32], device: str = "auto") -> bool:
-    """Whether two forward passes on the same input differ by more than rounding."""
-    import torch
-
-    from dynamask_mlflow.masks.black_box import frozen, resolve_device
-
-    where = resolve_device(device)
-    with frozen(network, where), torch.no_grad():
-        first, second = (network(torch.tensor(x, device=where)).detach().clone() for _ in range(2))
-    return first.shape != second.shape or not torch.allclose(first, second, rtol=1e-4, atol=1e-5, equal_nan=True)
 
 
 def settings_of(model: Any) -> ModelSettings | None:

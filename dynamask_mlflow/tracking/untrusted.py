@@ -10,9 +10,9 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dynamask_mlflow.evaluation.reference_set import load_reference
+from dynamask_mlflow.evaluation.sequence_model import SequenceModel
 from dynamask_mlflow.tracking.errors import UntrustedModelError
-from dynamask_mlflow.tracking.reference_set import load_reference
-from dynamask_mlflow.tracking.sequence_model import SequenceModel
 
 if TYPE_CHECKING:
     import torch
@@ -48,8 +48,8 @@ def load_untrusted(
 
 def load_folder(folder: str | os.PathLike[str], device: str = "auto") -> SequenceModel | torch.nn.Module:
     """The model in a local folder, as `load_untrusted` does it."""
+    from dynamask_mlflow.evaluation.model_settings import ModelSettings
     from dynamask_mlflow.tracking.exported import load_exported
-    from dynamask_mlflow.tracking.model_settings import ModelSettings
 
     described = refuse_code(folder)
     root = Path(folder)

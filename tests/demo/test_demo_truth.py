@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from dynamask_mlflow.cli.demo_truth import METHODS, find_truth
 from dynamask_mlflow.cli.demo_words import say_truth
-from dynamask_mlflow.tracking.model_settings import ModelSettings
-from dynamask_mlflow.tracking.sequence_model import SequenceModel
+from dynamask_mlflow.evaluation.model_settings import ModelSettings
+from dynamask_mlflow.evaluation.sequence_model import SequenceModel
 
 STEPS, CHANNELS = 20, 4
 RISKS = (0.05, 0.2, 0.4, 0.6, 0.9, 0.2, 1 - 1e-12)  # the last one is 1 in float32

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from dynamask_mlflow.evaluation.config import EvaluationConfig
 from dynamask_mlflow.masks.config import ExplainConfig
-from dynamask_mlflow.tracking.config import EvaluationConfig
 
 
 def test_an_unknown_key_is_named_with_the_nearest_valid_one() -> None:

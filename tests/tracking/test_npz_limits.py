@@ -12,7 +12,7 @@ import pytest
 
 from dynamask_mlflow._npz import ArchiveError, load_arrays
 from dynamask_mlflow.audit.measured import Measured
-from dynamask_mlflow.tracking.sequences import Sequences, as_sequences
+from dynamask_mlflow.evaluation.sequences import Sequences, as_sequences
 
 
 def header(shape: str, descr: str = "'<f8'") -> bytes:

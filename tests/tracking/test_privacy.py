@@ -14,7 +14,7 @@ from mlflow.exceptions import MlflowException
 from small_evaluations import QUICK, X, Y, evaluate
 from small_networks import GRUClassifier
 
-from dynamask_mlflow.tracking.privacy import hashed, reason_of
+from dynamask_mlflow.evaluation.privacy import hashed, reason_of
 
 VALUE, BAD = 7777.125, 8888.25
 IDS = [f"MRN-{700000 + i}" for i in range(len(X))]

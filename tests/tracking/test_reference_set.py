@@ -8,8 +8,8 @@ from small_networks import GRUClassifier, Regressor, sequences
 
 import dynamask_mlflow
 from dynamask_mlflow import explain
-from dynamask_mlflow.tracking.reference_set import FILE_NAME, MOST, reference_set
-from dynamask_mlflow.tracking.sequence_model import SequenceModel
+from dynamask_mlflow.evaluation.reference_set import FILE_NAME, MOST, reference_set
+from dynamask_mlflow.evaluation.sequence_model import SequenceModel
 from dynamask_mlflow.tracking.untrusted import load_folder
 
 X, _ = sequences(8)

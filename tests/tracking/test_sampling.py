@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dynamask_mlflow.tracking.config import EvaluationConfig
-from dynamask_mlflow.tracking.sampling import choose_rows
-from dynamask_mlflow.tracking.sequences import as_sequences
+from dynamask_mlflow.evaluation.config import EvaluationConfig
+from dynamask_mlflow.evaluation.sampling import choose_rows
+from dynamask_mlflow.evaluation.sequences import as_sequences
 
 DATA = as_sequences(np.zeros((100, 3, 2)), ids=[f"p{i}" for i in range(100)])
 

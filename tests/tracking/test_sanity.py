@@ -5,7 +5,7 @@ import pytest
 import torch
 from small_networks import GRUClassifier
 
-from dynamask_mlflow.tracking.sanity import randomized_weights, rank_similarity
+from dynamask_mlflow.evaluation.sanity import randomized_weights, rank_similarity
 
 EVERYWHERE = np.ones((3, 5, 4), dtype=bool)
 

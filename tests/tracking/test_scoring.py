@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dynamask_mlflow.evaluation.erasure import Eraser
+from dynamask_mlflow.evaluation.profile import profile_of
+from dynamask_mlflow.evaluation.scoring import CHUNK, score
+from dynamask_mlflow.evaluation.sequences import Sequences, as_sequences
 from dynamask_mlflow.masks.result import Masks
 from dynamask_mlflow.metrics import top_cells
-from dynamask_mlflow.tracking.erasure import Eraser
-from dynamask_mlflow.tracking.profile import profile_of
-from dynamask_mlflow.tracking.scoring import CHUNK, score
-from dynamask_mlflow.tracking.sequences import Sequences, as_sequences
 
 # Two channels over four steps; only the last value of channel 0 counts.
 X = np.array([[[0.0, 5.0], [0.0, 5.0], [0.0, 5.0], [4.0, 5.0]]], dtype=np.float32)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dynamask_mlflow.tracking.sequences import Sequences, as_sequences
+from dynamask_mlflow.evaluation.sequences import Sequences, as_sequences
 
 X = np.arange(2 * 3 * 2, dtype=np.float64).reshape(2, 3, 2)
 

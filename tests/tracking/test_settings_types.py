@@ -14,7 +14,7 @@ from mlflow.exceptions import MlflowException
 from small_evaluations import evaluate
 
 from dynamask_mlflow._validation import ConfigError, check_types
-from dynamask_mlflow.tracking.config import EvaluationConfig
+from dynamask_mlflow.evaluation.config import EvaluationConfig
 
 WRONG: list[Any] = [
     "false", "abc", "5", "", "1e3", 5, -1, 0, 1.5, -0.5, 1e308, 10**400, float("nan"), float("inf"), -float("inf"),

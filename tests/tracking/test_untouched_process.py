@@ -17,9 +17,9 @@ from small_evaluations import QUICK, X, Y
 from small_networks import CHANNELS, STEPS, GRUClassifier, Regressor
 from torch import Tensor, nn
 
+from dynamask_mlflow.evaluation.model_settings import ModelSettings
+from dynamask_mlflow.evaluation.sequence_model import SequenceModel
 from dynamask_mlflow.masks.process_state import untouched_process
-from dynamask_mlflow.tracking.model_settings import ModelSettings
-from dynamask_mlflow.tracking.sequence_model import SequenceModel
 
 
 class Meddler(nn.Module):

@@ -68,7 +68,7 @@ def test_honest_networks_are_loaded_with_their_gradients(make: Callable[[], nn.M
     network = make().eval()
     dynamask_mlflow.save_model(network, tmp_path / "m", task="classification", input_example=X)
     loaded = load_untrusted(str(tmp_path / "m"))
-    assert isinstance(loaded, dynamask_mlflow.tracking.sequence_model.SequenceModel)
+    assert isinstance(loaded, dynamask_mlflow.evaluation.sequence_model.SequenceModel)
     a, b = (torch.tensor(X, requires_grad=True) for _ in range(2))
     network(a).square().sum().backward()
     loaded.network(b).square().sum().backward()

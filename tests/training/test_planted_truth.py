@@ -19,8 +19,8 @@ def test_masks_find_the_planted_cells_in_every_band_of_risk_better_than_integrat
     from dynamask_mlflow.cli.demo_truth import find_truth
     from dynamask_mlflow.data import build, open_source
     from dynamask_mlflow.data.hospital import HospitalConfig, load_truth, synthesize
-    from dynamask_mlflow.tracking.model_settings import ModelSettings
-    from dynamask_mlflow.tracking.sequence_model import SequenceModel
+    from dynamask_mlflow.evaluation.model_settings import ModelSettings
+    from dynamask_mlflow.evaluation.sequence_model import SequenceModel
     from dynamask_mlflow.training import TrainConfig, fit
 
     folder = synthesize(tmp_path / "hospital", HospitalConfig(stays=4500, months=12, seed=11))

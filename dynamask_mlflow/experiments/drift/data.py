@@ -21,9 +21,9 @@ from dynamask_mlflow.audit.measure import measure
 from dynamask_mlflow.audit.measured import Measured
 from dynamask_mlflow.audit.shards import code_version
 from dynamask_mlflow.data.dataset import StayDataset
+from dynamask_mlflow.evaluation.sequences import as_sequences
 from dynamask_mlflow.experiments.cache import cache_folder, cached_json, cached_model, settings_key
 from dynamask_mlflow.experiments.drift.changes import Blind
-from dynamask_mlflow.tracking.sequences import as_sequences
 from dynamask_mlflow.training.config import TrainConfig
 from dynamask_mlflow.training.model import GRUClassifier
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dynamask_mlflow.tracking.model_settings import OUTPUTS, ModelSettings
+from dynamask_mlflow.evaluation.model_settings import OUTPUTS, ModelSettings
 
 if TYPE_CHECKING:
     import torch

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynamask_mlflow.tracking.sequences import Sequences, as_sequences
+from dynamask_mlflow.evaluation.sequences import Sequences, as_sequences
 
 if TYPE_CHECKING:
     import pandas as pd

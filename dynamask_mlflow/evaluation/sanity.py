@@ -1,4 +1,4 @@
-"""Do the masks look at the model at all? The same fit with randomised weights should give other masks."""
+"""Checks of the model itself: are its outputs repeatable, and do the masks depend on its weights?"""
 
 from __future__ import annotations
 
@@ -48,3 +48,15 @@ def rank_similarity(
         if all(len(np.unique(places)) > 1 for places in ranks):
             found.append(np.corrcoef(ranks[0], ranks[1])[0, 1])
     return float(np.mean(found)) if found else float("nan")
+
+
+def random_outputs(network: torch.nn.Module, x: NDArray[np.float32], device: str = "auto") -> bool:
+    """Whether two forward passes on the same input differ by more than rounding."""
+    import torch
+
+    from dynamask_mlflow.masks.black_box import frozen, resolve_device
+
+    where = resolve_device(device)
+    with frozen(network, where), torch.no_grad():
+        first, second = (network(torch.tensor(x, device=where)).detach().clone() for _ in range(2))
+    return first.shape != second.shape or not torch.allclose(first, second, rtol=1e-4, atol=1e-5, equal_nan=True)

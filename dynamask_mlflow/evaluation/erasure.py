@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynamask_mlflow import metrics
+from dynamask_mlflow.evaluation.sequences import Sequences
 from dynamask_mlflow.metrics.erasure import ERASER_AREAS
-from dynamask_mlflow.tracking.sequences import Sequences
 
 Floats = NDArray[np.floating[Any]]
 Each = dict[str, NDArray[np.float64]]

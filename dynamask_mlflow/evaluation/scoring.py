@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynamask_mlflow import metrics
+from dynamask_mlflow.evaluation.erasure import Each, Eraser, Floats, Predict
+from dynamask_mlflow.evaluation.sequences import Sequences
 from dynamask_mlflow.masks.result import Masks
-from dynamask_mlflow.tracking.erasure import Each, Eraser, Floats, Predict
-from dynamask_mlflow.tracking.sequences import Sequences
 
 CHUNK = 256  # instances at a time: memory does not grow with their number
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from dynamask_mlflow.tracking.config import EvaluationConfig
-from dynamask_mlflow.tracking.sequences import Sequences
+from dynamask_mlflow.evaluation.config import EvaluationConfig
+from dynamask_mlflow.evaluation.sequences import Sequences
 
 Rows = NDArray[np.intp]
 Outputs = NDArray[np.floating]

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dynamask_mlflow.evaluation.config import EvaluationConfig
+from dynamask_mlflow.evaluation.device import require_device
+from dynamask_mlflow.evaluation.erasure import Floats, answers_every_step
+from dynamask_mlflow.evaluation.isolation import isolate
+from dynamask_mlflow.evaluation.privacy import hashed, reason_of, warn_of_short_salt
+from dynamask_mlflow.evaluation.sampling import choose_rows
+from dynamask_mlflow.evaluation.sanity import random_outputs
+from dynamask_mlflow.evaluation.scoring import Scores, score
+from dynamask_mlflow.evaluation.sequences import Sequences
 from dynamask_mlflow.masks.result import Masks
-from dynamask_mlflow.tracking.config import EvaluationConfig
-from dynamask_mlflow.tracking.device import require_device
-from dynamask_mlflow.tracking.erasure import Floats, answers_every_step
-from dynamask_mlflow.tracking.isolation import isolate
-from dynamask_mlflow.tracking.privacy import hashed, reason_of, warn_of_short_salt
-from dynamask_mlflow.tracking.raw_model import random_outputs
-from dynamask_mlflow.tracking.sampling import choose_rows
-from dynamask_mlflow.tracking.scoring import Scores, score
-from dynamask_mlflow.tracking.sequences import Sequences
 
 if TYPE_CHECKING:
     import torch
@@ -39,6 +39,17 @@ class MethodRun:
     masks: Masks
     scores: Scores
     seconds: float
+
+    def error_curve(self) -> NDArray[np.float64]:
+        """Median error at each area of the method's own grid, as a share of the empty mask's error.
+
+        The median, because a share of next to nothing (a prediction that hardly moves) can be any number.
+        """
+        errors = self.masks.errors
+        known = np.isfinite(errors).any(axis=0)
+        median = np.full(errors.shape[1], np.nan)
+        median[known] = np.nanmedian(np.where(np.isfinite(errors), errors, np.nan)[:, known], axis=0)
+        return median
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,7 +219,7 @@ def _sanity(
     count = min(config.sanity_instances, len(sample))
     if not count:
         return None
-    from dynamask_mlflow.tracking.sanity import randomized_weights, rank_similarity
+    from dynamask_mlflow.evaluation.sanity import randomized_weights, rank_similarity
 
     rows = np.arange(count)
     some = sample.take(rows)

@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dynamask_mlflow.evaluation.config import EvaluationConfig
+from dynamask_mlflow.evaluation.explain_and_score import Evaluation, MethodRun
+from dynamask_mlflow.evaluation.profile import Profile
+from dynamask_mlflow.evaluation.sequences import Sequences
 from dynamask_mlflow.report import Curves, MethodResult, ReportData
-from dynamask_mlflow.tracking.config import EvaluationConfig
-from dynamask_mlflow.tracking.evaluation import Evaluation, MethodRun
-from dynamask_mlflow.tracking.metric_log import error_curve
-from dynamask_mlflow.tracking.profile import Profile
-from dynamask_mlflow.tracking.sequences import Sequences
 
 _IN_TABLE = ("area", "entropy", "information", "ce", "squared_error", "comprehensiveness", "sufficiency")
 
@@ -95,7 +94,7 @@ def _on_grid(areas: Any, values: Any, grid: NDArray[np.float64]) -> NDArray[np.f
 
 
 def _curves(run: MethodRun, config: EvaluationConfig, grid: NDArray[np.float64]) -> Curves:
-    values: dict[str, Any] = {"error": _on_grid(run.masks.areas, error_curve(run), grid)}
+    values: dict[str, Any] = {"error": _on_grid(run.masks.areas, run.error_curve(), grid)}
     random: dict[str, Any] = {}
     for name, curve in run.scores.curves.items():
         plain, _, twin = name.partition("/")

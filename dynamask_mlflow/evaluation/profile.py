@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dynamask_mlflow.tracking.sequences import Sequences
+from dynamask_mlflow.evaluation.sequences import Sequences
 
 
 @dataclass(frozen=True, eq=False)
