@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from dynamask_mlflow._method_table import SALIENCY_METHODS
 from dynamask_mlflow.experiments.figures import area_curves, save
 from dynamask_mlflow.experiments.hospital import COLUMNS as HOSPITAL_COLUMNS
 from dynamask_mlflow.experiments.mimic import COLUMNS as MIMIC_COLUMNS
@@ -17,7 +18,6 @@ from dynamask_mlflow.experiments.results_runs import Entry, Section
 from dynamask_mlflow.experiments.results_words import CURVES, INTRODUCTION, NOTES
 from dynamask_mlflow.experiments.scores import MOTIF_COLUMNS, TRUTH_COLUMNS
 from dynamask_mlflow.experiments.table import as_markdown, format_summary
-from dynamask_mlflow.masks.registry import SALIENCY_METHODS
 
 OURS = ("nested", "nested-deletion")
 _COST = "cpu_seconds_per_instance"

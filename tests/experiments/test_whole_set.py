@@ -9,13 +9,14 @@ import pytest
 from click.testing import CliRunner
 from mlflow import MlflowClient
 
+from dynamask_mlflow._method_table import SALIENCY_METHODS
 from dynamask_mlflow.cli.experiment import experiment as experiment_command
 from dynamask_mlflow.experiments.plan import NAMES, PLAN, Errand, errands, open_experiments, rivals
 from dynamask_mlflow.experiments.results_page import results_page
 from dynamask_mlflow.experiments.results_runs import read_sections
 from dynamask_mlflow.experiments.tracking import MLFLOW_EXPERIMENT
 from dynamask_mlflow.experiments.whole_set import run_errands
-from dynamask_mlflow.masks.registry import SALIENCY_METHODS, method_names
+from dynamask_mlflow.masks.registry import method_names
 from dynamask_mlflow.masks.result import Masks
 
 PAPER = {"fo", "afo", "fp", "ig", "gs", "svs", "lime", "dl", "retain", "fit"}

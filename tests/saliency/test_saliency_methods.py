@@ -7,9 +7,10 @@ import pytest
 import torch
 from torch import nn
 
+from dynamask_mlflow._method_table import SALIENCY_METHODS
 from dynamask_mlflow.experiments.models import FAMILIES, build_model
 from dynamask_mlflow.masks.explain import explain
-from dynamask_mlflow.masks.registry import SALIENCY_METHODS, method_names
+from dynamask_mlflow.masks.registry import method_names
 from dynamask_mlflow.saliency import background
 
 QUICK = {"svs": 2, "lime": 20, "retain": 5, "extrmask": 5, "fit": 2, "ig": 5, "gs": 5, "afo": 2, "fp": 2}
