@@ -114,25 +114,33 @@ def load_network(ref: ModelRef, task: str | None, trust: str | list[str] | None 
 
 
 def _load(ref: ModelRef, trust: str | list[str] | None) -> Any:
+    from dynamask_mlflow.tracking.signatures import signed_folder
+    from dynamask_mlflow.tracking.untrusted import UntrustedModelError, accepts_signed, is_trusted, load_untrusted
+
+    if is_trusted(ref.name, trust):
+        return _load_with_code(ref.uri)
+    try:
+        if accepts_signed(trust):
+            return _load_with_code(signed_folder(ref.name, ref.version))
+        return load_untrusted(ref.uri)
+    except UntrustedModelError as error:
+        raise AuditError(
+            f"{error} An audit runs no code of a model. If you trust {ref.name!r}, say so with "
+            "--trust or the environment variable DYNAMASK_TRUST."
+        ) from error
+
+
+def _load_with_code(uri: str) -> Any:
     """Our own flavor directly: as a pyfunc, MLflow would compare all installed packages first, for a second."""
     from mlflow.models import get_model_info
 
     from dynamask_mlflow.tracking import flavor
-    from dynamask_mlflow.tracking.untrusted import UntrustedModelError, is_trusted, load_untrusted
 
-    if not is_trusted(ref.name, trust):
-        try:
-            return load_untrusted(ref.uri)
-        except UntrustedModelError as error:
-            raise AuditError(
-                f"{error} An audit runs no code of a model. If you trust {ref.name!r}, say so with "
-                "--trust or the environment variable DYNAMASK_TRUST."
-            ) from error
-    if flavor.FLAVOR_NAME in (get_model_info(ref.uri).flavors or {}):
-        return flavor.load_model(ref.uri)
+    if flavor.FLAVOR_NAME in (get_model_info(uri).flavors or {}):
+        return flavor.load_model(uri)
     import mlflow.pyfunc
 
-    return mlflow.pyfunc.load_model(ref.uri)
+    return mlflow.pyfunc.load_model(uri)
 
 
 def _says_no(error: Any) -> bool:

@@ -82,7 +82,24 @@ def _begin(threads: int) -> None:
     import dynamask_mlflow.audit.measure  # noqa: F401
 
     torch.set_num_threads(threads)
+    end_with_parent()
     leave_quickly()
+
+
+def end_with_parent() -> None:
+    """A killed parent cannot stop its workers: each waits for its end in a thread, and goes at once."""
+    from multiprocessing import connection, parent_process
+    from threading import Thread
+
+    parent = parent_process()
+    if parent is None:
+        return
+
+    def wait() -> None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
+
+    Thread(target=wait, name="dynamask-parent", daemon=True).start()
 
 
 def leave_quickly() -> None:

@@ -30,7 +30,9 @@ _SHARED = [
     click.option("--tracking-uri", default=None, help="MLflow's; by default what MLflow is set to."),
     click.option("--config", "config_file", type=click.Path(path_type=Path), help="Settings as JSON or YAML."),
     click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="One setting, for instance alpha=0.05."),
-    click.option("--trust", multiple=True, metavar="NAME", help="A model whose code may run, or all. [default: none]"),
+    click.option(
+        "--trust", multiple=True, metavar="NAME", help="Whose code may run: a model, signed, or all. [default: none]"
+    ),
     click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Of torch, a process."),
     click.option("--processes", type=click.IntRange(min=1), help="That fit. [default: the cores, if it pays, up to 4]"),
     click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text."),

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 LOADERS = ("dynamask_mlflow", "mlflow.pytorch")
 TRUST_VARIABLE = "DYNAMASK_TRUST"
 ALL = "all"
+SIGNED = "signed"
 _FLAVORS = ("dynamask", "python_function", "pytorch")
 _FILES = {
     "MLmodel", "conda.yaml", "python_env.yaml", "requirements.txt", "dynamask.json", "input_example.json",
@@ -67,11 +68,21 @@ def is_trusted(name: str, trust: str | list[str] | tuple[str, ...] | None = None
 
     Args:
         name: of the registered model.
-        trust: names, or "all"; by default the environment variable DYNAMASK_TRUST (names with commas between them).
+        trust: names, "signed" (versions with a right signature, see `signatures`), or "all"; by default the
+            environment variable DYNAMASK_TRUST (names with commas between them).
     """
+    names = _trusted_names(trust)
+    return ALL in names or (name in names and name != SIGNED)
+
+
+def accepts_signed(trust: str | list[str] | tuple[str, ...] | None = None) -> bool:
+    """Whether versions with a right signature may bring code."""
+    return SIGNED in _trusted_names(trust)
+
+
+def _trusted_names(trust: str | list[str] | tuple[str, ...] | None) -> list[str]:
     given = os.environ.get(TRUST_VARIABLE, "") if trust is None else trust
-    names = [part.strip() for part in given.split(",")] if isinstance(given, str) else list(given)
-    return ALL in names or name in names
+    return [part.strip() for part in given.split(",")] if isinstance(given, str) else list(given)
 
 
 def refuse_code(folder: str | os.PathLike[str]) -> dict[str, Any]:
@@ -125,4 +136,4 @@ def _check_flavor(name: str, conf: dict[str, Any]) -> None:
             raise UntrustedModelError(f"Expected {key} inside the model's folder, at {value!r}, but got {conf[key]!r}.")
 
 
-__all__ = ["UntrustedModelError", "is_trusted", "load_folder", "load_untrusted", "refuse_code"]
+__all__ = ["UntrustedModelError", "accepts_signed", "is_trusted", "load_folder", "load_untrusted", "refuse_code"]

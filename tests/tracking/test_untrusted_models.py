@@ -23,7 +23,9 @@ from torch import Tensor, nn
 import dynamask_mlflow
 from dynamask_mlflow.audit.errors import AuditError
 from dynamask_mlflow.audit.models import load_network, resolve_model
-from dynamask_mlflow.tracking.untrusted import UntrustedModelError, is_trusted, load_untrusted
+from dynamask_mlflow.tracking.signatures import TAG as SIGNATURE
+from dynamask_mlflow.tracking.signatures import sign_version
+from dynamask_mlflow.tracking.untrusted import UntrustedModelError, accepts_signed, is_trusted, load_untrusted
 
 X, _ = sequences(6)
 
@@ -322,6 +324,44 @@ def test_an_audit_runs_no_code_of_a_model_unless_it_is_trusted(store: Path, tmp_
     assert (tmp_path / "it-ran").exists()
     assert task == "classification"
     assert np.isfinite(loaded(torch.tensor(X)).detach().numpy()).all()
+
+
+def test_an_audit_runs_the_code_of_signed_versions(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    network = Planted().eval()
+    network.proof = str(tmp_path / "it-ran")
+    for _ in range(2):
+        with mlflow.start_run():
+            dynamask_mlflow.log_model(
+                network, "gru", task="classification", input_example=X, serialization_format="pickle",
+                registered_model_name="icu",
+            )  # fmt: skip
+    (tmp_path / "it-ran").unlink(missing_ok=True)
+    ours, others = resolve_model("models:/icu/1"), resolve_model("models:/icu/2")
+    with pytest.raises(UntrustedModelError, match=r"DYNAMASK_SIGNING_KEY to hold a secret .* but it has 0"):
+        sign_version("icu", "1")
+    monkeypatch.setenv("DYNAMASK_SIGNING_KEY", "sixteen letters and more")
+    sign_version("icu", "1")
+    with pytest.raises(AuditError, match=r"Expected a signed model, .* dynamask-mlflow sign models:/icu/2"):
+        load_network(others, None, trust="signed")
+    # A signature of other files is none.
+    signature = mlflow.MlflowClient().get_model_version("icu", "1").tags[SIGNATURE]
+    mlflow.MlflowClient().set_model_version_tag("icu", "2", SIGNATURE, signature)
+    with pytest.raises(AuditError, match="Expected the files that were signed"):
+        load_network(others, None, trust="signed")
+    assert not (tmp_path / "it-ran").exists()
+    assert load_network(ours, None, trust="signed").task == "classification"
+    assert (tmp_path / "it-ran").exists()
+    monkeypatch.setenv("DYNAMASK_SIGNING_KEY", "another key of somebody else")
+    with pytest.raises(AuditError, match="Expected the files that were signed"):
+        load_network(ours, None, trust="signed")
+
+
+def test_a_model_that_is_called_signed_is_not_trusted_by_its_name() -> None:
+    assert not is_trusted("signed", "signed")
+    assert accepts_signed(["signed"])
+    assert not accepts_signed("icu")
 
 
 def test_the_command_line_passes_trust_on_to_the_processes_that_fit(monkeypatch: pytest.MonkeyPatch) -> None:
