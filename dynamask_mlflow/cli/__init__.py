@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+import traceback
 from importlib import import_module
+from types import TracebackType
 
 import click
 
@@ -33,9 +36,31 @@ class _LazyGroup(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def invoke(self, ctx: click.Context) -> object:
+        from dynamask_mlflow._secrets import without_secrets
+
+        try:
+            return super().invoke(ctx)
+        except click.ClickException as error:
+            clean = click.ClickException(without_secrets(error.message))
+            if clean.message == error.message:
+                raise
+            clean.exit_code = error.exit_code
+            raise clean from None
+        except Exception:
+            sys.excepthook = _print_without_secrets
+            raise
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
+
+
+def _print_without_secrets(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """An error that no command expected quotes what it was given, tracking URIs with passwords among it."""
+    from dynamask_mlflow._secrets import without_secrets
+
+    sys.stderr.write(without_secrets("".join(traceback.format_exception(kind, error, trace))))
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

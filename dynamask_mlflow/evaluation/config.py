@@ -20,6 +20,7 @@ _COUNTS = {
     "sanity_instances": 0,
     "images": 0,
     "report_instances": 0,
+    "min_group": 1,
     "seed": 0,
     "steps": 1,
     "memory_budget": 1,
@@ -47,6 +48,7 @@ class EvaluationConfig(ExplainConfig):
         report_instances: the report lists the first so many instances; its curves and profiles are of all.
         log_inputs: put the series into the report. Off: artifacts hold masks and ids, never raw values.
         hash_ids: replace ids by keyed hashes; the key is the environment variable DYNAMASK_ID_SALT, which must be set.
+        min_group: the profile has no number of fewer instances than this. Masks and table are still of each instance.
         title: of the report.
         time_unit: what one step is called in the report: "hour", "day", ...
         spool: folder for results on their way to the server; None is the system's folder for temporary files.
@@ -64,6 +66,7 @@ class EvaluationConfig(ExplainConfig):
     report_instances: int = 1000
     log_inputs: bool = False
     hash_ids: bool = False
+    min_group: int = 1
     title: str | None = None
     time_unit: str = "step"
     spool: str | None = None

@@ -27,10 +27,18 @@ class Profile:
     share_by_time: NDArray[np.float64]
 
 
-def profile_of(masks: NDArray[np.floating[Any]], sample: Sequences) -> Profile:
-    mass = np.where(sample.eligible, masks, 0.0).sum(axis=0, dtype=np.float64)
+def profile_of(masks: NDArray[np.floating[Any]], sample: Sequences, least: int = 1) -> Profile:
+    """The profile of a sample.
+
+    Args:
+        masks: (n, T, d).
+        sample: their sequences.
+        least: cells and steps that fewer instances have are NaN and count for nothing, so that no number is of a
+            smaller group.
+    """
     exists = np.broadcast_to(np.bool_(True) if sample.exists is None else sample.exists, masks.shape)
-    count = exists.sum(axis=0)
+    count = np.where(exists.sum(axis=0) >= least, exists.sum(axis=0), 0)
+    mass = np.where(count > 0, np.where(sample.eligible, masks, 0.0).sum(axis=0, dtype=np.float64), 0.0)
     total = mass.sum()
     unit = total if total > 0 else np.nan
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -39,7 +39,7 @@ def write_artifacts(
     if config.hash_ids:
         evaluation = _with_hashed_ids(evaluation)
     sample, run = evaluation.sample, evaluation.main
-    profile = profile_of(run.masks.masks, sample)
+    profile = profile_of(run.masks.masks, sample, config.min_group)
     run.masks.save(folder / MASKS)
     files = [MASKS]
     for method, other in list(evaluation.runs.items())[1:]:

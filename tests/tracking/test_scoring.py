@@ -132,6 +132,16 @@ def test_a_profile_is_the_mean_over_the_cells_that_exist() -> None:
     np.testing.assert_allclose(profile.share_by_channel, [0.75, 0.25])
 
 
+def test_a_profile_has_no_number_of_a_smaller_group_than_asked() -> None:
+    sample = as_sequences(np.ones((2, 2, 2)), lengths=[2, 1])
+    masks = np.array([[[1, 0], [1, 0]], [[1, 1], [0, 0]]], dtype=np.float32)
+    profile = profile_of(masks, sample, least=2)
+    np.testing.assert_allclose(profile.by_cell, [[1, 0.5], [np.nan, np.nan]])
+    np.testing.assert_allclose(profile.by_channel, [1, 0.5])
+    np.testing.assert_allclose(profile.share_by_channel, [2 / 3, 1 / 3])
+    assert np.isnan(profile_of(masks, sample, least=3).by_channel).all()
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_the_best_cells_are_those_of_the_metrics_with_ties_and_cells_that_do_not_exist(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 
 import pytest
@@ -126,3 +129,19 @@ def test_a_hostile_text_takes_no_time(piece: str) -> None:
     begin = time.perf_counter()
     without_secrets(piece * (100_000 // len(piece)))
     assert time.perf_counter() - begin < 5
+
+
+@pytest.mark.slow
+def test_an_error_that_no_command_expected_is_printed_without_the_password() -> None:
+    environment = {
+        **os.environ,
+        "MLFLOW_TRACKING_URI": "http://ann:hunter2@127.0.0.1:9",
+        "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
+    }
+    command = [sys.executable, "-c", "from dynamask_mlflow.cli import main; main()"]
+    done = subprocess.run(
+        [*command, "experiment", "rare-feature", "--quick", "--log"], env=environment, capture_output=True, text=True
+    )
+    assert done.returncode != 0
+    assert "127.0.0.1" in done.stderr
+    assert "hunter2" not in done.stdout + done.stderr
