@@ -42,11 +42,11 @@ class _LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except click.ClickException as error:
-            clean = click.ClickException(without_secrets(error.message))
-            if clean.message == error.message:
+            clean = without_secrets(error.message)
+            if clean == error.message:
                 raise
-            clean.exit_code = error.exit_code
-            raise clean from None
+            kind = click.UsageError if isinstance(error, click.UsageError) else click.ClickException
+            raise kind(clean) from None
         except Exception:
             sys.excepthook = _print_without_secrets
             raise
