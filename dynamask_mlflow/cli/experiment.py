@@ -12,6 +12,7 @@ import click
 
 from dynamask_mlflow.cli.experiment_all import all_
 from dynamask_mlflow.cli.experiment_arena import ablation, arena
+from dynamask_mlflow.cli.experiment_zoo import zoo
 
 if TYPE_CHECKING:
     from dynamask_mlflow.experiments.protocol import Experiment
@@ -67,6 +68,7 @@ def experiment() -> None:
 experiment.add_command(all_)
 experiment.add_command(arena)
 experiment.add_command(ablation)
+experiment.add_command(zoo)
 
 
 @experiment.command("rare-feature")

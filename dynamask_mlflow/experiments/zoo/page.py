@@ -1,0 +1,37 @@
+"""The table of the zoo, written into the page about models between two marks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+from dynamask_mlflow.experiments.table import as_markdown
+from dynamask_mlflow.experiments.zoo.run import Row
+
+START, END = "<!-- zoo: begin -->", "<!-- zoo: end -->"
+
+
+def zoo_table(rows: Sequence[Row]) -> list[list[str]]:
+    """Heading first, then a row a kind."""
+    table = [["model", "what is particular", "accuracy or R²", "ours", "IG", "random", "ordering by", "s an instance"]]
+    for row in rows:
+        scores = row.auprc or {}
+        cells = [number(scores.get(name, math.nan)) for name in ("ours", "ig", "random")]
+        last = row.problem or row.algorithm
+        table.append([row.name, row.about, number(row.quality), *cells, last, number(row.seconds)])
+    return table
+
+
+def number(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.2f}"
+
+
+def write_table(page: Path, rows: Sequence[Row], command: str) -> None:
+    """Replace what stands between the marks."""
+    text = page.read_text(encoding="utf-8")
+    if START not in text or END not in text:
+        raise ValueError(f"Expected the marks {START} and {END} in {page}, but they are missing.")
+    before, after = text.partition(START)[0], text.partition(END)[2]
+    made = f"Written by `{command}`.\n\n{as_markdown(zoo_table(rows))}"
+    page.write_text(f"{before}{START}\n{made}\n{END}{after}", encoding="utf-8")
