@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install demo ui test test-celery lint bench clean
+.PHONY: help install demo ui test test-celery lint bench frontend clean
 .DEFAULT_GOAL := help
 
 help:  ## show this list
@@ -30,6 +30,13 @@ lint: $(STAMP)  ## ruff and mypy
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+frontend: frontend/node_modules  ## check and build the report's front end (node 20 or newer); commit what it writes
+	cd frontend && npm run build && npm run check
+
+frontend/node_modules: frontend/package-lock.json
+	cd frontend && npm ci
+	@touch $@
+
 bench: $(STAMP)  ## measure speed ratios (see docs/benchmarks.md)
 	$(BIN)/python -m benchmarks --page docs/benchmarks.md
 
@@ -40,4 +47,4 @@ ui: $(STAMP)  ## open what the demo made in the MLflow UI
 	$(BIN)/dynamask-mlflow ui
 
 clean:  ## remove .venv and everything the demo made
-	rm -rf $(VENV) .demo build *.egg-info
+	rm -rf $(VENV) .demo build *.egg-info frontend/node_modules

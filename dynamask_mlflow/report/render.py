@@ -12,23 +12,15 @@ from dynamask_mlflow.report.data import ReportData
 from dynamask_mlflow.report.encode import script_json
 from dynamask_mlflow.report.payload import build_payload
 
-_SCRIPTS = (
-    *("base", "marks", "heatmap", "lines", "histogram", "overview", "columns", "table"),
-    *("series", "prediction", "instance", "drift", "guide", "main"),
-)
-_STYLES = ("base", "figures", "parts")
-
 
 @lru_cache(maxsize=1)
 def _assets() -> tuple[str, str, str]:
-    """Template, style and script. The scripts share one function scope, so the page has no global names."""
+    """Template, style and script: the bundle that `frontend/` builds."""
     folder = files("dynamask_mlflow.report") / "assets"
-    scripts, styles = (
-        "\n".join((folder / f"{name}.{kind}").read_text(encoding="utf-8") for name in names)
-        for kind, names in (("js", _SCRIPTS), ("css", _STYLES))
+    template, style, script = (
+        (folder / name).read_text(encoding="utf-8") for name in ("page.html", "report.css", "report.js")
     )
-    template = (folder / "page.html").read_text(encoding="utf-8")
-    return template, styles, f'(() => {{\n"use strict";\n{scripts}\n}})();'
+    return template, style, script
 
 
 def _digest(text: str) -> str:

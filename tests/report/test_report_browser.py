@@ -108,7 +108,7 @@ def test_padding_and_filled_in_cells_differ_in_looks_and_words(watch: Any) -> No
     assert page.locator(".who .badge").last.inner_text() == "6 steps"
     assert complaints == []
     share = """(node, [t0, t1]) => {
-      const g = node.geometry, ratio = window.devicePixelRatio || 1;
+      const g = JSON.parse(node.dataset.plot), ratio = window.devicePixelRatio || 1;
       const pen = node.querySelector("canvas").getContext("2d");
       const at = [g.left + t0 * g.across, g.top, (t1 - t0) * g.across, g.down].map((v) => Math.round(v * ratio));
       const data = pen.getImageData(...at).data;
@@ -166,7 +166,7 @@ def test_a_cell_tells_its_value_to_the_mouse_and_to_the_keyboard(watch: Any) -> 
     page.keyboard.press("Escape")
     assert page.locator("#tip").is_hidden()
 
-    geometry = heat.evaluate("node => ({...node.geometry, place: null})")
+    geometry = heat.evaluate("node => ({...JSON.parse(node.dataset.plot), place: null})")
     box = heat.bounding_box()
     page.mouse.move(
         box["x"] + geometry["left"] + 2.5 * geometry["across"],

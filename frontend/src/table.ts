@@ -1,12 +1,36 @@
 // The list of instances: sorted, filtered, and drawn only where it is looked at.
 
+import { type Column, columns, compare, filters, fitting, grouped, select } from "./columns";
+import { D, N } from "./data";
+import { figure, h } from "./dom";
+import { plural } from "./format";
+import { stamp } from "./marks";
+
 const ROW = 46;
 
-function instanceTable(onselect) {
+export interface Table {
+  node: HTMLElement;
+  choose: (n: number, opened?: boolean) => void;
+  step: (by: number) => void;
+  first: () => number | undefined;
+  onlyChannel: (c: number) => void;
+}
+
+interface State {
+  text: string;
+  flag: string;
+  channel: string;
+  key: string;
+  down: boolean;
+  rows: number[];
+  chosen: number | null;
+}
+
+export function instanceTable(onselect: (n: number, opened: boolean) => void): Table {
   const all = columns();
-  const state = { text: "", flag: "", channel: "", key: "id", down: false, rows: [], chosen: null };
+  const state: State = { text: "", flag: "", channel: "", key: "id", down: false, rows: [], chosen: null };
   const haystack = D.ids.map((id, n) =>
-    [id, D.before && D.before.text[n], D.target && D.target.text[n]].filter(Boolean).join(" ").toLowerCase(),
+    [id, D.before?.text[n], D.target?.text[n]].filter(Boolean).join(" ").toLowerCase(),
   );
   const count = h("span", { class: "count", role: "status" });
   const search = h("input", {
@@ -26,7 +50,10 @@ function instanceTable(onselect) {
   const leaders = [...new Set(D.leading)].sort((a, b) => D.profile.byChannel[b] - D.profile.byChannel[a]);
   const channel = select(
     "Led by",
-    [["", "Led by any channel"], ...leaders.map((c) => [String(c), "Led by " + D.channels[c]])],
+    [
+      ["", "Led by any channel"],
+      ...leaders.map((c): [string, string] => [String(c), "Led by " + D.channels[c]]),
+    ],
     (v) => {
       state.channel = v;
       apply();
@@ -34,8 +61,8 @@ function instanceTable(onselect) {
   );
   const order = select(
     "Sort by",
-    all.map((c) => [c.key, c.key === "id" ? "Sort: as given" : "Sort: " + c.label]),
-    (v) => sortBy(v, v !== "id" && all.find((c) => c.key === v).right),
+    all.map((c): [string, string] => [c.key, c.key === "id" ? "Sort: as given" : "Sort: " + c.label]),
+    (v) => sortBy(v, v !== "id" && Boolean(all.find((c) => c.key === v)?.right)),
   );
   const turn = h("button", {
     type: "button",
@@ -56,20 +83,20 @@ function instanceTable(onselect) {
     body,
   );
   const empty = h("p", { class: "quiet", hidden: true, text: "No instance fits these filters." });
-  let shown = [],
-    template = "",
-    drawn = [-1, -1];
+  let shown: Column[] = [];
+  let template = "";
+  let drawn = [-1, -1];
 
-  function sortBy(key, down) {
+  function sortBy(key: string, down: boolean) {
     state.key = key;
-    state.down = Boolean(down);
+    state.down = down;
     layout();
     apply();
   }
 
   function apply() {
     const filter = offered.find((f) => f.value === state.flag);
-    const column = all.find((c) => c.key === state.key);
+    const column = all.find((c) => c.key === state.key) ?? all[0];
     state.rows = [];
     for (let n = 0; n < N; n++) {
       if (state.text && !haystack[n].includes(state.text)) continue;
@@ -85,7 +112,7 @@ function instanceTable(onselect) {
     count.textContent =
       state.rows.length === N ? plural(N, "instance") : state.rows.length + " of " + plural(N, "instance");
     empty.hidden = state.rows.length > 0;
-    grid.setAttribute("aria-rowcount", state.rows.length + 1);
+    grid.setAttribute("aria-rowcount", String(state.rows.length + 1));
     space.style.height = state.rows.length * ROW + "px";
     body.scrollTop = 0;
     paint(true);
@@ -116,7 +143,7 @@ function instanceTable(onselect) {
               type: "button",
               title: c.help,
               class: active ? "active" : "",
-              onclick: () => sortBy(c.key, active ? !state.down : c.right),
+              onclick: () => sortBy(c.key, active ? !state.down : Boolean(c.right)),
             },
             c.label,
             h("i", { "aria-hidden": "true", text: active ? (state.down ? " ↓" : " ↑") : "" }),
@@ -126,7 +153,7 @@ function instanceTable(onselect) {
     );
   }
 
-  function row(index) {
+  function row(index: number) {
     const n = state.rows[index];
     const mini = h("canvas", { class: "stamp", width: 64, height: 34, "aria-hidden": "true" });
     stamp(mini, n);
@@ -148,7 +175,7 @@ function instanceTable(onselect) {
     return node;
   }
 
-  function paint(force) {
+  function paint(force: boolean) {
     const first = Math.max(0, Math.floor(body.scrollTop / ROW) - 4);
     const last = Math.min(
       state.rows.length,
@@ -161,7 +188,7 @@ function instanceTable(onselect) {
     space.replaceChildren(...nodes);
   }
 
-  function choose(n, opened) {
+  function choose(n: number, opened = false) {
     state.chosen = n;
     const index = state.rows.indexOf(n);
     if (index >= 0) {
@@ -174,9 +201,9 @@ function instanceTable(onselect) {
     onselect(n, opened);
   }
 
-  function step(by) {
+  function step(by: number) {
     if (!state.rows.length) return;
-    const index = state.rows.indexOf(state.chosen);
+    const index = state.chosen === null ? -1 : state.rows.indexOf(state.chosen);
     choose(state.rows[Math.max(0, Math.min(state.rows.length - 1, index < 0 ? 0 : index + by))]);
   }
 
@@ -196,7 +223,16 @@ function instanceTable(onselect) {
   const node = h(
     "div",
     { class: "list" },
-    h("div", { class: "tools" }, search, offered.length ? flags : null, leaders.length > 1 ? channel : null, order, turn, count),
+    h(
+      "div",
+      { class: "tools" },
+      search,
+      offered.length ? flags : null,
+      leaders.length > 1 ? channel : null,
+      order,
+      turn,
+      count,
+    ),
     watch,
     grid,
     empty,
@@ -206,9 +242,6 @@ function instanceTable(onselect) {
     node,
     choose,
     step,
-    get chosen() {
-      return state.chosen;
-    },
     first: () => state.rows[0],
     onlyChannel: (c) => {
       channel.value = String(c);

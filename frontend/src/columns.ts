@@ -1,13 +1,38 @@
 // The columns of the list of instances, what they sort by, and which of them fit.
 
+import { D, N } from "./data";
+import { type Child, h } from "./dom";
+import { chance, finite, numeral, show } from "./format";
+import type { Outputs } from "./types";
+
 // Wide enough for the longest of the texts, within reason.
-const widthOf = (texts, least, most) =>
+const widthOf = (texts: string[], least: number, most: number) =>
   Math.max(
     least,
     Math.min(most, 10 + 7 * texts.reduce((longest, text) => Math.max(longest, text.length), 0)),
   );
 
-function outputColumn(key, label, help, output) {
+export interface Column {
+  key: string;
+  label: string;
+  help: string;
+  width: number;
+  right?: boolean;
+  sort: (n: number) => string | number | boolean | null;
+  cell: (n: number) => Child[];
+}
+
+export interface Filter {
+  group: string;
+  value: string;
+  text: string;
+  test: (n: number) => boolean;
+  count: number;
+}
+
+type Offer = [string, string, string, (n: number) => boolean]; // group, value, text, test
+
+function outputColumn(key: string, label: string, help: string, output: Outputs): Column {
   return {
     key,
     label,
@@ -16,7 +41,7 @@ function outputColumn(key, label, help, output) {
     sort: (n) => (output.value ? output.value[n] : output.text[n]),
     cell: (n) => {
       const detail =
-        output.kind === "probability" || output.kind === "classes" ? chance(output.value[n]) : "";
+        output.kind === "probability" || output.kind === "classes" ? chance(output.value?.[n]) : "";
       return [
         h("span", { class: "word", text: output.text[n] || "–" }),
         detail ? h("span", { class: "sub", text: detail }) : null,
@@ -25,8 +50,8 @@ function outputColumn(key, label, help, output) {
   };
 }
 
-function columns() {
-  const list = [
+export function columns(): Column[] {
+  const list: Column[] = [
     {
       key: "id",
       label: "Instance",
@@ -49,7 +74,7 @@ function columns() {
     );
   if (D.target) list.push(outputColumn("target", "Actual", "What really happened.", D.target));
   const rank = ["flipped", "leading", "area", "ce", "squared_error", "entropy", "information", "correct"];
-  const rest = [
+  const rest: Column[] = [
     {
       key: "leading",
       label: "Led by",
@@ -77,11 +102,11 @@ function columns() {
       ],
     });
   }
-  const place = (column) => [...rank, column.key].indexOf(column.key.replace("metric:", "")) >>> 0; // unknown ones last
+  const place = (column: Column) => [...rank, column.key].indexOf(column.key.replace("metric:", "")) >>> 0; // unknown ones last
   return [...list, ...rest.sort((a, b) => place(a) - place(b))];
 }
 
-function fitting(all, width, sortKey) {
+export function fitting(all: Column[], width: number, sortKey: string): Column[] {
   let room = width - 98;
   const kept = all.filter((column) => (room -= column.width + 10) >= 0 || column.key === "id");
   const sorted = all.find((column) => column.key === sortKey);
@@ -89,21 +114,24 @@ function fitting(all, width, sortKey) {
   return kept;
 }
 
-function compare(a, b) {
+export function compare(a: unknown, b: unknown): number {
   const [noA, noB] = [
     a === null || a === undefined || Number.isNaN(a),
     b === null || b === undefined || Number.isNaN(b),
   ];
-  if (noA || noB) return noA - noB;
-  return typeof a === "string" ? a.localeCompare(b, undefined, { numeric: true }) : a - b;
+  if (noA || noB) return Number(noA) - Number(noB);
+  return typeof a === "string"
+    ? a.localeCompare(String(b), undefined, { numeric: true })
+    : Number(a) - Number(b);
 }
 
 // What one may want to see alone: [group, value, text, test of an instance]. Only what divides the list is offered.
 const MANY_NAMES = 12;
 
-function outputFilters(key, group, word, output) {
+function outputFilters(key: string, group: string, word: string, output: Outputs | null): Offer[] {
   if (!output) return [];
-  const found = [];
+  const found: Offer[] = [];
+  const values = output.value ?? [];
   const names = [...new Set(output.text)].filter(Boolean);
   if (output.kind !== "value" && names.length <= MANY_NAMES)
     for (const name of names.sort((a, b) => compare(a, b)))
@@ -113,21 +141,21 @@ function outputFilters(key, group, word, output) {
       group,
       "before~close",
       "Close call, 0.4 to 0.6",
-      (n) => output.value[n] >= 0.4 && output.value[n] <= 0.6,
+      (n) => Math.abs((values[n] ?? NaN) - 0.5) <= 0.1,
     ]);
   if (output.kind === "value" && N >= 10) {
-    const sorted = output.value.filter(finite).sort((a, b) => a - b);
+    const sorted = values.filter(finite).sort((a, b) => a - b);
     const [low, high] = [0.2, 0.8].map((share) => sorted[Math.floor(share * (sorted.length - 1))]);
     found.push(
-      [group, key + "~high", word + " highest, from " + number(high), (n) => output.value[n] >= high],
-      [group, key + "~low", word + " lowest, up to " + number(low), (n) => output.value[n] <= low],
+      [group, key + "~high", word + " highest, from " + numeral(high), (n) => (values[n] ?? NaN) >= high],
+      [group, key + "~low", word + " lowest, up to " + numeral(low), (n) => (values[n] ?? NaN) <= low],
     );
   }
   return found;
 }
 
-function filters() {
-  const found = [
+export function filters(): Filter[] {
+  const found: Offer[] = [
     ...outputFilters("before", "Prediction", "Predicted", D.before),
     ...outputFilters("target", "Actual", "Actually", D.target),
   ];
@@ -136,7 +164,7 @@ function filters() {
     for (const [digit, word, wanted] of [
       ["1", "yes", true],
       ["0", "no", false],
-    ])
+    ] as const)
       found.push([group, m.name + "=" + digit, m.label + ": " + word, (n) => m.values[n] === wanted]);
   }
   return found
@@ -147,7 +175,7 @@ function filters() {
     .filter((f) => f.count > 0 && f.count < N);
 }
 
-function grouped(list) {
+export function grouped(list: Filter[]): HTMLElement[] {
   const groups = [...new Set(list.map((f) => f.group))];
   return groups.map((label) =>
     h(
@@ -158,13 +186,15 @@ function grouped(list) {
   );
 }
 
-function select(label, options, onchange) {
-  const box = h(
+export function select(
+  label: string,
+  options: ([string, string] | Node)[],
+  onchange: (value: string) => void,
+): HTMLSelectElement {
+  const box: HTMLSelectElement = h(
     "select",
     { "aria-label": label, onchange: () => onchange(box.value) },
-    options.map((entry) =>
-      Array.isArray(entry) ? h("option", { value: entry[0], text: entry[1] }) : entry,
-    ),
+    options.map((entry) => (Array.isArray(entry) ? h("option", { value: entry[0], text: entry[1] }) : entry)),
   );
   return box;
 }

@@ -1,32 +1,52 @@
 // The frame: head, tabs, and what is shown under each.
 
-const view = { by: "importance", what: "mask" };
-const tabs = [];
-const go = {};
+import { C, D, N, T } from "./data";
+import { h, hideTip, say } from "./dom";
+import { driftView } from "./drift";
+import { plural } from "./format";
+import { comparison, guide } from "./guide";
+import { instanceView, type View } from "./instance";
+import { type Go, overview } from "./overview";
+import { instanceTable, type Table } from "./table";
 
-function instances() {
+interface Tab {
+  key: string;
+  button: HTMLElement;
+  panel: HTMLElement;
+  build: () => HTMLElement;
+}
+
+const view: View = { by: "importance", what: "mask" };
+const tabs: Tab[] = [];
+const go: Go = { toChannel: () => undefined };
+
+function instances(): HTMLElement {
   const detail = h("section", { class: "detail stack", "aria-label": "Chosen instance" });
   const behavior = window.matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth";
-  const scrollTo = (node) =>
+  const scrollTo = (node: HTMLElement) =>
     window.scrollTo({ top: node.getBoundingClientRect().top + window.scrollY - 12, behavior });
-  const table = instanceTable((n, opened) => {
+  const table: Table = instanceTable((n, opened) => {
     detail.replaceChildren(
       ...instanceView(n, view, { by: (by) => table.step(by), list: () => scrollTo(table.node) }),
     );
     // in a narrow pane the list stands above: opening an instance brings it into sight
     if (opened && detail.getBoundingClientRect().top > 0.6 * window.innerHeight) scrollTo(detail);
   });
-  go.toChannel = (c) => {
+  const showFirst = () => {
+    const first = table.first();
+    if (first !== undefined) table.choose(first);
+  };
+  go.toChannel = (c: number) => {
     open("instances");
     table.onlyChannel(c);
-    if (table.first() !== undefined) table.choose(table.first());
+    showFirst();
     say("Instances led by " + D.channels[c]);
   };
-  if (table.first() !== undefined) table.choose(table.first());
+  showFirst();
   return h("div", { class: "split" }, table.node, detail);
 }
 
-function open(key, focus) {
+function open(key: string, focus = false): void {
   for (const tab of tabs) {
     const on = tab.key === key;
     tab.button.setAttribute("aria-selected", String(on));
@@ -38,7 +58,7 @@ function open(key, focus) {
   hideTip();
 }
 
-function addTab(key, label, build) {
+function addTab(key: string, label: string, build: () => HTMLElement): void {
   const [tabId, panelId] = ["tab-" + key, "panel-" + key];
   const button = h(
     "button",
@@ -49,7 +69,7 @@ function addTab(key, label, build) {
   tabs.push({ key, button, panel, build });
 }
 
-function turnTabs(event) {
+function turnTabs(event: KeyboardEvent): void {
   const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
   if (!by) return;
   event.preventDefault();
@@ -57,8 +77,9 @@ function turnTabs(event) {
   open(tabs[(at + by + tabs.length) % tabs.length].key, true);
 }
 
-function head() {
-  const fact = (term, text) => (text ? h("div", {}, h("dt", { text: term }), h("dd", { text })) : null);
+function head(): HTMLElement {
+  const fact = (term: string, text: string) =>
+    text ? h("div", {}, h("dt", { text: term }), h("dd", { text })) : null;
   return h(
     "header",
     { class: "top" },
@@ -74,8 +95,9 @@ function head() {
   );
 }
 
-function start() {
-  if (D.drift) addTab("drift", "Drift", drift);
+function start(): void {
+  const { drift } = D;
+  if (drift) addTab("drift", "Drift", () => driftView(drift));
   addTab("overview", "Overview", () => overview(go));
   if (N && T && C) addTab("instances", "Instances", instances);
   if (D.comparison.length) addTab("methods", "Methods", comparison);
@@ -85,11 +107,11 @@ function start() {
     { class: "tabs", role: "tablist", "aria-label": "Parts of the report", onkeydown: turnTabs },
     tabs.map((tab) => tab.button),
   );
-  document.querySelector(".skip").addEventListener("click", (event) => {
+  document.querySelector(".skip")?.addEventListener("click", (event) => {
     event.preventDefault();
-    document.getElementById("main").focus();
+    document.getElementById("main")?.focus();
   });
-  document.getElementById("app").append(
+  document.getElementById("app")?.append(
     head(),
     bar,
     h(
@@ -98,7 +120,7 @@ function start() {
       tabs.map((tab) => tab.panel),
     ),
   );
-  go.toChannel = (c) => {
+  go.toChannel = (c: number) => {
     open("instances");
     go.toChannel(c);
   }; // building the tab replaces this

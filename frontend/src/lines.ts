@@ -1,73 +1,126 @@
 // Line charts as SVG: crisp in print, read by a crosshair that mouse and arrow keys share.
 
-// options: label, x (numbers), lines: [{name, values, look: "main" | "chance" | "other-k"}], height, xFormat, yFormat,
-// log (x axis), yRange, marks: [{x, text}], bands: [{y, text}], xTitle
-function lineChart(options) {
+import { figure, h, hideTip, say, showTip, svg, tip } from "./dom";
+import { finite, least, most, percent, show, tickNumber, tickPercent } from "./format";
+import { niceTicks, type Scale, scaleOf } from "./scales";
+import type { Kind, Num } from "./types";
+
+export interface Line {
+  name: string;
+  values: Num[];
+  look: string; // "main", "chance" or "other-k"
+  band?: [Num[], Num[]]; // below and above, as an interval
+  dotLooks?: string[];
+}
+
+export interface LineOptions {
+  label: string;
+  x: number[];
+  lines: Line[];
+  xFormat: (v: number) => string;
+  xName: (v: number) => string;
+  yFormat: (v: Num) => string;
+  yTick?: (v: number) => string;
+  xTicks?: number[];
+  xTitle?: string;
+  height?: number;
+  log?: boolean; // x axis
+  yRange?: [number, number] | null;
+  roof?: number; // the axis reaches at least so far
+  tight?: boolean;
+  dots?: boolean;
+  marks?: { x: number; text: string }[];
+  bands?: { y: number; text: string }[];
+  shades?: [number, number][];
+}
+
+interface Drawn {
+  x: Scale;
+  cross: (index: number | null) => void;
+}
+
+export function lineChart(options: LineOptions): HTMLElement {
+  let drawn: Drawn | null = null;
   const node = figure(
     { class: "chart", tabindex: "0", role: "img", "aria-label": chartWords(options) },
-    (holder, width) => drawLines(holder, width, options),
+    (holder, width) => {
+      drawn = drawLines(holder, width, options);
+    },
   );
-  const read = (index, x, y) => {
+  const read = (known: Drawn, index: number, x: number, y: number) => {
     const lines = options.lines
-      .filter((l) => finite(l.values[index]))
+      .filter((l: Line) => finite(l.values[index]))
       .map((l) => l.name + ": " + options.yFormat(l.values[index]));
-    node.setCross(index);
+    known.cross(index);
     showTip(options.xName(options.x[index]), lines, x, y);
   };
-  let at = null;
-  const nearest = (event) => {
+  let at: number | null = null;
+  const nearest = (known: Drawn, event: PointerEvent) => {
     const place = event.clientX - node.getBoundingClientRect().left;
     return options.x.reduce(
-      (best, v, i) =>
-        Math.abs(node.xOf(v) - place) < Math.abs(node.xOf(options.x[best]) - place) ? i : best,
+      (best, v, i) => (Math.abs(known.x(v) - place) < Math.abs(known.x(options.x[best]) - place) ? i : best),
       0,
     );
   };
   node.addEventListener("pointermove", (event) => {
-    if (!node.xOf) return;
-    at = nearest(event);
-    read(at, event.clientX, event.clientY);
+    if (!drawn) return;
+    at = nearest(drawn, event);
+    read(drawn, at, event.clientX, event.clientY);
   });
   const leave = () => {
     hideTip();
     at = null;
-    if (node.setCross) node.setCross(null);
+    drawn?.cross(null);
   };
   node.addEventListener("pointerleave", leave);
   node.addEventListener("blur", leave);
   node.addEventListener("keydown", (event) => {
     const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-    if (!step || !node.xOf) return;
+    if (!step || !drawn) return;
     event.preventDefault();
     at = at === null ? 0 : Math.max(0, Math.min(options.x.length - 1, at + step));
     const box = node.getBoundingClientRect();
-    read(at, box.left + node.xOf(options.x[at]), box.top + box.height / 3);
-    say(tip.textContent);
+    read(drawn, at, box.left + drawn.x(options.x[at]), box.top + box.height / 3);
+    say(tip.textContent ?? "");
   });
   return node;
 }
 
 // Lines may be measured at different places of one axis: only where any of them is known is there anything to draw.
-function measured(x, lines) {
+export function measured(x: number[], lines: Line[]): { x: number[]; lines: Line[] } {
   const known = x.map((_, i) => i).filter((i) => lines.some((line) => finite(line.values[i])));
   return {
     x: known.map((i) => x[i]),
-    lines: lines.map((line) => ({ ...line, values: known.map((i) => line.values[i]) })),
+    lines: lines.map((line) => ({
+      ...line,
+      values: known.map((i) => line.values[i]),
+      ...(line.band ? { band: line.band.map((side) => known.map((i) => side[i])) as [Num[], Num[]] } : {}),
+    })),
   };
 }
 
-const isWide = (areas) => areas.length > 2 && areas[0] > 0 && areas[areas.length - 1] / areas[0] > 25;
+const isWide = (areas: number[]) =>
+  areas.length > 2 && areas[0] > 0 && areas[areas.length - 1] / areas[0] > 25;
 
-const ROUND = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1];
+const ROUND = [0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1];
 
-function areaTicks(x, log) {
+function areaTicks(x: number[], log: boolean): number[] {
   const [low, high] = [x[0], x[x.length - 1]];
   const round = log ? ROUND.filter((v) => v >= low && v <= high) : niceTicks(low, high, 5);
   return round.length > 1 ? round : x;
 }
 
-// options: label, areas, lines, kind of the values, height, marks, roof (the axis reaches at least so far)
-function areaChart(options) {
+export interface AreaOptions {
+  label: string;
+  areas: number[];
+  lines: Line[];
+  kind: Kind;
+  height?: number;
+  roof?: number;
+  marks?: { x: number; text: string }[];
+}
+
+export function areaChart(options: AreaOptions): HTMLElement | null {
   const { x, lines } = measured(options.areas, options.lines);
   if (!x.length) return null;
   const log = isWide(x),
@@ -90,7 +143,7 @@ function areaChart(options) {
   });
 }
 
-function chartWords(options) {
+function chartWords(options: LineOptions): string {
   const ends = options.lines.map((line) => {
     const known = options.x.map((_, i) => i).filter((i) => finite(line.values[i]));
     if (!known.length) return "";
@@ -105,9 +158,9 @@ function chartWords(options) {
   );
 }
 
-function yExtent(options) {
+function yExtent(options: LineOptions): [number, number] {
   const all = options.lines
-    .flatMap((l) => l.values)
+    .flatMap((l) => [...l.values, ...(l.band ? l.band.flat() : [])])
     .concat((options.bands || []).map((b) => b.y))
     .filter(finite);
   let [low, high] = options.yRange || [least(all, 0), most(all, options.roof || 0)];
@@ -117,7 +170,7 @@ function yExtent(options) {
   return [low, high];
 }
 
-function drawLines(node, width, options) {
+function drawLines(node: HTMLElement, width: number, options: LineOptions): Drawn {
   const height = options.height || 190,
     left = 44,
     right = 12,
@@ -193,8 +246,7 @@ function drawLines(node, width, options) {
   for (const line of [...options.lines].reverse()) picture.append(...drawLine(line, options, x, y));
   const cross = svg("g", { class: "cross", visibility: "hidden" });
   picture.append(cross);
-  node.xOf = x;
-  node.setCross = (index) => {
+  const setCross = (index: number | null) => {
     cross.setAttribute("visibility", index === null ? "hidden" : "visible");
     if (index === null) return;
     const place = x(options.x[index]);
@@ -202,25 +254,46 @@ function drawLines(node, width, options) {
       svg("line", { x1: place, x2: place, y1: top, y2: height - bottom }),
       ...options.lines
         .filter((l) => finite(l.values[index]))
-        .map((l) => svg("circle", { class: "dot " + l.look, cx: place, cy: y(l.values[index]), r: 4 })),
+        .map((l) => svg("circle", { class: "dot " + l.look, cx: place, cy: y(l.values[index] ?? 0), r: 4 })),
     );
   };
   node.replaceChildren(picture);
+  return { x, cross: setCross };
 }
 
-function drawLine(line, options, x, y) {
-  const points = options.x.map((v, i) => [v, line.values[i]]).filter(([, v]) => finite(v));
+function drawLine(line: Line, options: LineOptions, x: Scale, y: Scale): SVGElement[] {
+  const points = options.x
+    .map((v, i): [number, Num] => [v, line.values[i]])
+    .filter((point): point is [number, number] => finite(point[1]));
   if (!points.length) return [];
   const path = points.map(([a, b], i) => (i ? "L" : "M") + x(a).toFixed(1) + " " + y(b).toFixed(1)).join("");
   const dots =
     options.dots || points.length < 3
       ? points.map(([a, b], i) => pointMark(line.look, (line.dotLooks || [])[i] || "", x(a), y(b)))
       : [];
-  return [svg("path", { class: "line " + line.look, d: path }), ...dots];
+  return [...drawBand(line, options, x, y), svg("path", { class: "line " + line.look, d: path }), ...dots];
+}
+
+// The interval around a line.
+function drawBand(line: Line, options: LineOptions, x: Scale, y: Scale): SVGElement[] {
+  if (!line.band) return [];
+  const [low, high] = line.band.map((side) =>
+    options.x
+      .map((v, i): [number, Num] => [v, side[i]])
+      .filter((point): point is [number, number] => finite(point[1]))
+      .map(([a, b]) => x(a).toFixed(1) + " " + y(b).toFixed(1)),
+  );
+  if (!low.length) return [];
+  return [
+    svg("path", {
+      class: "interval " + line.look,
+      d: "M" + low.join("L") + "L" + high.reverse().join("L") + "Z",
+    }),
+  ];
 }
 
 // Verdicts differ in shape as well as in colour.
-function pointMark(look, verdict, x, y) {
+function pointMark(look: string, verdict: string, x: number, y: number): SVGElement {
   if (verdict === "warning")
     return svg("path", { class: "dot warning", d: "M" + x + " " + (y - 6) + "l6 10l-12 0z" });
   return verdict === "drift"
@@ -228,8 +301,8 @@ function pointMark(look, verdict, x, y) {
     : svg("circle", { class: "dot " + look + " " + verdict, cx: x, cy: y, r: 4 });
 }
 
-function pickTicks(options, x) {
-  const kept = [];
+function pickTicks(options: LineOptions, x: Scale): number[] {
+  const kept: number[] = [];
   (options.xTicks || options.x).forEach((v) => {
     const place = x(v);
     const room = Math.max(options.xFormat(v).length * 7, 20) + 8;
@@ -239,7 +312,7 @@ function pickTicks(options, x) {
 }
 
 // The key under a chart, in words: a stroke and a name for each line.
-function chartKey(lines) {
+export function chartKey(lines: Line[]): HTMLElement {
   return h(
     "div",
     { class: "key" },

@@ -1,6 +1,13 @@
 // Small multiples of the raw series, the highlighted times shaded by their mask, on the time axis of the map.
 
-function seriesCard(n, sums) {
+import { card, moreButton } from "./cards";
+import { C, D, inputAt, maskAt, T } from "./data";
+import { figure, h, hideTip, say, showTip, svg, tip } from "./dom";
+import { finite, least, most, numeral, percent } from "./format";
+import { describeCell, FIRST_SERIES, SALIENT, type Totals } from "./instance";
+import { channelOrder, scaleOf } from "./scales";
+
+export function seriesCard(n: number, sums: Totals): HTMLElement {
   const order = channelOrder(sums.byChannel, "importance");
   // the leading channels, without those that the mask does not touch
   const first = Math.max(1, Math.min(FIRST_SERIES, sums.byChannel.filter((share) => share >= 0.005).length));
@@ -11,19 +18,9 @@ function seriesCard(n, sums) {
   draw();
   const more =
     C > first
-      ? h("button", {
-          type: "button",
-          class: "plain",
-          "aria-expanded": "false",
-          text: "Show all " + C + " channels",
-          onclick: (event) => {
-            state.all = !state.all;
-            event.target.textContent = state.all
-              ? "Show the leading channels only"
-              : "Show all " + C + " channels";
-            event.target.setAttribute("aria-expanded", String(state.all));
-            draw();
-          },
+      ? moreButton("Show all " + C + " channels", "Show the leading channels only", (all) => {
+          state.all = all;
+          draw();
         })
       : null;
   return card(
@@ -34,11 +31,12 @@ function seriesCard(n, sums) {
   );
 }
 
-function sparkline(n, c, sums) {
+function sparkline(n: number, c: number, sums: Totals): HTMLElement {
   const values = Array.from({ length: T }, (_, t) => inputAt(n, t, c));
   const known = values.filter(finite);
   const [low, high] = known.length ? [least(known), most(known)] : [0, 1];
-  const words = known.length ? "from " + number(low) + " to " + number(high) : "never measured";
+  const words = known.length ? "from " + numeral(low) + " to " + numeral(high) : "never measured";
+  let drawn: Drawn | null = null;
   const node = figure(
     {
       class: "spark",
@@ -46,34 +44,36 @@ function sparkline(n, c, sums) {
       role: "img",
       "aria-label": D.channels[c] + ", " + words + "; " + percent(sums.byChannel[c]) + " of the mask",
     },
-    (holder, width) => drawSpark(holder, width, n, c, values, low, high),
+    (holder, width) => {
+      drawn = drawSpark(holder, width, { n, c, values, low, high });
+    },
   );
-  let at = null;
-  const read = (t, x, y) => {
+  let at: number | null = null;
+  const read = (t: number, x: number, y: number) => {
     at = t;
-    node.setCross(t);
+    drawn?.cross(t);
     const [title, ...lines] = describeCell(n)(t, c);
     showTip(title, lines, x, y);
   };
   const clear = () => {
     hideTip();
     at = null;
-    if (node.setCross) node.setCross(null);
+    drawn?.cross(null);
   };
   node.addEventListener("pointermove", (event) => {
-    const t = Math.floor((event.clientX - node.getBoundingClientRect().left) / (node.drawnWidth / T));
-    if (t >= 0 && t < T && node.setCross) read(t, event.clientX, event.clientY);
+    const t = Math.floor((event.clientX - node.getBoundingClientRect().left) / (node.clientWidth / T));
+    if (t >= 0 && t < T && drawn) read(t, event.clientX, event.clientY);
   });
   node.addEventListener("pointerleave", clear);
   node.addEventListener("blur", clear);
   node.addEventListener("keydown", (event) => {
     const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-    if (!by || !node.setCross) return;
+    if (!by || !drawn) return;
     event.preventDefault();
     const t = at === null ? 0 : Math.max(0, Math.min(T - 1, at + by));
     const box = node.getBoundingClientRect();
     read(t, box.left + (t + 0.5) * (box.width / T), box.top + box.height / 2);
-    say(tip.textContent);
+    say(tip.textContent ?? "");
   });
   return h(
     "div",
@@ -88,7 +88,19 @@ function sparkline(n, c, sums) {
   );
 }
 
-function drawSpark(node, width, n, c, values, low, high) {
+interface Spark {
+  n: number;
+  c: number;
+  values: number[];
+  low: number;
+  high: number;
+}
+
+interface Drawn {
+  cross: (t: number | null) => void;
+}
+
+function drawSpark(node: HTMLElement, width: number, { n, c, values, low, high }: Spark): Drawn {
   const height = 46,
     across = width / T;
   const y = scaleOf(low, high > low ? high : low + 1, height - 7, 7, false);
@@ -130,12 +142,13 @@ function drawSpark(node, width, n, c, values, low, high) {
     });
   const cross = svg("line", { class: "crossline", y1: 0, y2: height, visibility: "hidden" });
   picture.append(cross);
-  node.setCross = (t) => {
+  const setCross = (t: number | null) => {
     cross.setAttribute("visibility", t === null ? "hidden" : "visible");
     if (t !== null) {
-      cross.setAttribute("x1", (t + 0.5) * across);
-      cross.setAttribute("x2", (t + 0.5) * across);
+      cross.setAttribute("x1", String((t + 0.5) * across));
+      cross.setAttribute("x2", String((t + 0.5) * across));
     }
   };
   node.replaceChildren(picture);
+  return { cross: setCross };
 }

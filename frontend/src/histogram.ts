@@ -1,7 +1,17 @@
 // Histograms as SVG, with the median marked.
 
-// options: label, values, format, height
-function histogram(options) {
+import { figure, h, hideTip, showTip, svg } from "./dom";
+import { finite, most, plural, tickNumber } from "./format";
+import { niceTicks, scaleOf } from "./scales";
+
+export interface HistogramOptions {
+  label: string;
+  values: unknown[];
+  format: (v: number) => string;
+  height?: number;
+}
+
+export function histogram(options: HistogramOptions): HTMLElement {
   const values = options.values.filter(finite).sort((a, b) => a - b);
   const middle = values.length ? values[Math.floor((values.length - 1) / 2)] : NaN;
   const words =
@@ -20,7 +30,13 @@ function histogram(options) {
   );
 }
 
-function drawHistogram(node, width, options, values, middle) {
+function drawHistogram(
+  node: HTMLElement,
+  width: number,
+  options: HistogramOptions,
+  values: number[],
+  middle: number,
+): void {
   const height = options.height || 190,
     left = 44,
     right = 12,
@@ -37,7 +53,7 @@ function drawHistogram(node, width, options, values, middle) {
     high += pad;
   }
   const bins = Math.max(6, Math.min(32, Math.ceil(1.6 * Math.sqrt(values.length))));
-  const counts = new Array(bins).fill(0);
+  const counts = new Array<number>(bins).fill(0);
   for (const v of values) counts[Math.min(bins - 1, Math.floor(((v - low) / (high - low)) * bins))]++;
   const x = scaleOf(low, high, left, width - right, false);
   const ticks = niceTicks(0, most(counts), 3).filter(Number.isInteger);

@@ -1,17 +1,26 @@
 // Methods side by side, and how to read the page.
 
-function comparison() {
+import { card, rowsTable, titled } from "./cards";
+import { C, D, N, T } from "./data";
+import { type Child, h } from "./dom";
+import { columnFormat, finite, least, most, numeral, show, tickNumber } from "./format";
+import { areaChart, chartKey, type Line } from "./lines";
+import type { Curves, Num, Words } from "./types";
+
+export function comparison(): HTMLElement {
   const names = [...new Set(D.comparison.flatMap((m) => Object.keys(m.metrics)))].filter(
     (name) => !name.endsWith("/random"),
   );
-  const wordOf = (name) =>
+  const wordOf = (name: string): Words =>
     D.comparison.map((m) => m.words[name] || m.words["dynamask/" + name]).find(Boolean) || {
+      name,
       label: name,
       kind: "number",
       help: "",
       better: "",
+      symbol: "",
     };
-  const best = (name) => {
+  const best = (name: string) => {
     const values = D.comparison.map((m) => m.metrics[name]).filter(finite),
       better = wordOf(name).better;
     return better && values.length > 1 ? (better === "higher" ? most(values) : least(values)) : NaN;
@@ -80,19 +89,23 @@ function comparison() {
 }
 
 // Methods may be measured at areas of their own: all of them share one axis, and a line skips what it does not know.
-function comparedCurves() {
-  const owners = D.comparison.filter((m) => m.curves);
+function comparedCurves(): Child[] {
+  const owners = D.comparison.flatMap((m) => (m.curves ? [{ method: m.method, curves: m.curves }] : []));
   const names = [...new Set(owners.flatMap((m) => m.curves.lines.map((line) => line.name)))];
   const areas = [...new Set(owners.flatMap((m) => m.curves.areas))].sort((a, b) => a - b);
   return names.map((name) => {
-    const found = owners
-      .map((m) => ({ ...m, line: m.curves.lines.find((line) => line.name === name) }))
-      .filter((m) => m.line && m.line.values);
+    const found = owners.flatMap((m) => {
+      const line = m.curves.lines.find((l) => l.name === name);
+      return line?.values ? [{ ...m, line, values: line.values }] : [];
+    });
     if (!found.length) return null;
-    const spread = (m, values) => areas.map((area) => values[m.curves.areas.indexOf(area)] ?? null);
-    const lines = found
-      .slice(0, 6)
-      .map((m, i) => ({ name: m.method, values: spread(m, m.line.values), look: i ? "other-" + i : "main" }));
+    const spread = (m: { curves: Curves }, values: Num[]) =>
+      areas.map((area) => values[m.curves.areas.indexOf(area)] ?? null);
+    const lines = found.slice(0, 6).map((m, i): Line => ({
+      name: m.method,
+      values: spread(m, m.values),
+      look: i ? "other-" + i : "main",
+    }));
     const [first, words] = [found[0], found[0].line];
     if (words.random)
       lines.push({ name: "random cells", values: spread(first, words.random), look: "chance" });
@@ -124,7 +137,7 @@ const READING = [
   ],
 ];
 
-function guide() {
+export function guide(): HTMLElement {
   const words = new Map(
     [...D.summary, ...D.metrics, ...(D.curves ? D.curves.lines : [])]
       .filter((e) => e.help)
@@ -173,7 +186,7 @@ function guide() {
                     {},
                     titled(e),
                     means.has(e.label)
-                      ? h("span", { class: "sub", text: show(means.get(e.label).value, e.kind) })
+                      ? h("span", { class: "sub", text: show(means.get(e.label)?.value, e.kind) })
                       : null,
                   ),
                   h("dd", { text: [e.help, arrow[e.better || ""]].join(" ").trim() }),
@@ -194,6 +207,6 @@ function guide() {
           ),
         )
       : null,
-    rowsTable("How it was made", null, settings, (v) => (Number.isInteger(v) ? number : tickNumber)(v)),
+    rowsTable("How it was made", null, settings, (v) => (Number.isInteger(v) ? numeral : tickNumber)(v)),
   );
 }

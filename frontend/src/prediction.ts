@@ -1,20 +1,28 @@
 // What was predicted, and what is predicted without the highlighted cells: in words and as a figure.
 
-function spoken(output, n) {
+import { atTime, D } from "./data";
+import { figure, h, svg } from "./dom";
+import { capital, chance, finite, least, most, numeral, tickNumber } from "./format";
+import { chartKey, type Line, lineChart } from "./lines";
+import { niceTicks, scaleOf } from "./scales";
+import type { Num, Outputs } from "./types";
+
+export function spoken(output: Outputs | null, n: number): string | null {
   if (!output) return null;
   const detail =
     output.kind === "probability"
-      ? " (" + riskName() + " " + chance(output.value[n]) + ")"
+      ? " (" + riskName() + " " + chance(output.value?.[n]) + ")"
       : output.kind === "classes"
-        ? " (probability " + chance(output.value[n]) + ")"
+        ? " (probability " + chance(output.value?.[n]) + ")"
         : "";
   return (output.text[n] || "–") + detail;
 }
 
-const className = (i) => (D.classes && D.classes[i] !== undefined ? D.classes[i] : "class " + i);
-const riskName = () => "probability of " + className(1);
+export const className = (i: number) =>
+  D.classes && D.classes[i] !== undefined ? D.classes[i] : "class " + i;
+export const riskName = () => "probability of " + className(1);
 
-function sentence(n, extent) {
+export function sentence(n: number, extent: string): string {
   const [before, after, target] = [D.before, D.after, D.target].map((output) => spoken(output, n));
   const parts = [];
   if (before) parts.push("Predicted " + before + (target ? "; actually " + target : "") + ".");
@@ -23,20 +31,16 @@ function sentence(n, extent) {
 }
 
 // Two points on a line: the prediction with everything, and without the highlighted cells.
-function dumbbell(n) {
+export function dumbbell(n: number): HTMLElement | null {
   const [before, after] = [D.before, D.after];
   if (!before || !before.value || before.series || before.kind === "classes") return null;
   const risk = before.kind === "probability";
-  const told = risk ? chance : number;
-  const values = [
-    ...before.value,
-    ...(after ? after.value : []),
-    ...(D.target && D.target.value ? D.target.value : []),
-  ].filter(finite);
+  const told = risk ? chance : numeral;
+  const values = [...before.value, ...(after?.value ?? []), ...(D.target?.value ?? [])].filter(finite);
   const [low, high] = before.kind === "value" ? [least(values), most(values)] : [0, 1];
-  const a = before.value[n],
-    b = after ? after.value[n] : NaN,
-    actual = D.target && D.target.value ? D.target.value[n] : NaN;
+  const a = before.value[n] ?? NaN,
+    b = after?.value?.[n] ?? NaN,
+    actual = D.target?.value?.[n] ?? NaN;
   return figure(
     {
       class: "chart dumbbell",
@@ -76,7 +80,7 @@ function dumbbell(n) {
           svg("circle", { class: "dot after", cx: x(b), cy: y, r: 7 }),
         );
       if (finite(a)) picture.append(svg("circle", { class: "dot before", cx: x(a), cy: y, r: 7 }));
-      const name = (v, text, shift) => {
+      const name = (v: number, text: string, shift: number) => {
         const side = x(v) < 80 ? "start" : x(v) > width - 80 ? "end" : "middle";
         picture.append(
           svg("text", { class: "markname", x: x(v), y: y - 15 - shift, "text-anchor": side, text }),
@@ -87,24 +91,24 @@ function dumbbell(n) {
       if (finite(b)) name(b, "without " + told(b), 0);
       node.replaceChildren(
         picture,
-        ...(finite(actual) ? [h("p", { class: "note", text: "▲ actual value " + number(actual) })] : []),
+        ...(finite(actual) ? [h("p", { class: "note", text: "▲ actual value " + numeral(actual) })] : []),
       );
     },
   );
 }
 
 // Class probabilities before and after, the greatest first.
-function classBars(n) {
-  if (!D.before || D.before.kind !== "classes") return null;
+export function classBars(n: number): HTMLElement | null {
+  if (D.before?.kind !== "classes" || !D.before.classes) return null;
   const before = D.before.classes[n],
-    after = D.after && D.after.classes ? D.after.classes[n] : null;
+    after = D.after?.classes?.[n] ?? null;
   const order = before
     .map((_, i) => i)
-    .sort((a, b) => before[b] - before[a])
+    .sort((a, b) => (before[b] ?? 0) - (before[a] ?? 0))
     .slice(0, 6);
-  const bar = (share, look) => {
+  const bar = (share: Num, look: string) => {
     const node = h("i", { class: "fillbar " + look });
-    node.style.width = 100 * share + "%";
+    node.style.width = 100 * (share ?? 0) + "%";
     return node;
   };
   return h(
@@ -116,9 +120,9 @@ function classBars(n) {
       h(
         "tr",
         {},
-        ["Class", "With everything", after ? "Without" : null]
-          .filter(Boolean)
-          .map((text) => h("th", { scope: "col", text })),
+        ["Class", "With everything", ...(after ? ["Without"] : [])].map((text) =>
+          h("th", { scope: "col", text }),
+        ),
       ),
     ),
     h(
@@ -129,12 +133,9 @@ function classBars(n) {
           "tr",
           {},
           h("th", { scope: "row", text: className(i) }),
-          [
-            [before, "before"],
-            [after, "after"],
-          ]
-            .filter(([p]) => p)
-            .map(([p, look]) => h("td", {}, bar(p[i], look), h("span", { text: chance(p[i]) }))),
+          ([before, after] as (Num[] | null)[]).map((p, k) =>
+            p ? h("td", {}, bar(p[i], k ? "after" : "before"), h("span", { text: chance(p[i]) })) : null,
+          ),
         ),
       ),
     ),
@@ -142,13 +143,12 @@ function classBars(n) {
 }
 
 // A prediction at every step: both lines over time.
-function stepChart(n) {
-  if (!D.before || !D.before.series) return null;
-  const lines = [{ name: "with everything", values: D.before.series[n], look: "main" }];
-  if (D.after && D.after.series)
+export function stepChart(n: number): HTMLElement[] | null {
+  if (!D.before?.series) return null;
+  const lines: Line[] = [{ name: "with everything", values: D.before.series[n], look: "main" }];
+  if (D.after?.series)
     lines.push({ name: "without the highlighted cells", values: D.after.series[n], look: "chance" });
-  if (D.target && D.target.series)
-    lines.push({ name: "actual", values: D.target.series[n], look: "other-1" });
+  if (D.target?.series) lines.push({ name: "actual", values: D.target.series[n], look: "other-1" });
   const x = D.times.map((_, t) => t);
   return [
     lineChart({
@@ -158,7 +158,7 @@ function stepChart(n) {
       height: 170,
       xFormat: (t) => D.times[t],
       xName: (t) => capital(atTime(t)),
-      yFormat: number,
+      yFormat: numeral,
       xTitle: D.unit,
     }),
     chartKey(lines),

@@ -1,11 +1,51 @@
 // One instance: what was predicted, what happens without the highlighted cells, the mask, and the series.
 
-const SALIENT = 0.5;
-const FIRST_SERIES = 6;
+import { card, choice, MANY_CHANNELS } from "./cards";
+import {
+  atTime,
+  bytes,
+  C,
+  D,
+  endOf,
+  hasInputs,
+  hasRanks,
+  inputAt,
+  maskAt,
+  metric,
+  observedAt,
+  rankAt,
+  T,
+} from "./data";
+import { h } from "./dom";
+import { finite, numeral, percent, plural, show } from "./format";
+import { heatMap, legend } from "./heatmap";
+import { areaChart } from "./lines";
+import { classBars, dumbbell, sentence, stepChart } from "./prediction";
+import { channelOrder } from "./scales";
+import { seriesCard } from "./series";
 
-function totals(n) {
-  const byChannel = new Array(C).fill(0),
-    byTime = new Array(T).fill(0);
+export const SALIENT = 0.5;
+export const FIRST_SERIES = 6;
+
+export interface Totals {
+  byChannel: number[];
+  byTime: number[];
+  extent: string;
+}
+
+export interface View {
+  by: string; // order of the channels
+  what: string; // mask or ranking
+}
+
+export interface Steps {
+  by: (by: number) => void;
+  list: () => void;
+}
+
+export function totals(n: number): Totals {
+  const byChannel = new Array<number>(C).fill(0),
+    byTime = new Array<number>(T).fill(0);
   let [sum, strong] = [0, 0];
   for (let t = 0; t < T; t++)
     for (let c = 0; c < C; c++) {
@@ -18,15 +58,15 @@ function totals(n) {
   const own = metric("area"); // what was removed is the best of the cells, as many as the area says
   const extent =
     own && finite(own.values[n]) ? percent(own.values[n]) + " of the cells" : plural(strong, "cell");
-  const share = (list) => list.map((v) => (sum > 0 ? v / sum : 0));
+  const share = (list: number[]) => list.map((v) => (sum > 0 ? v / sum : 0));
   return { byChannel: share(byChannel), byTime: share(byTime), extent };
 }
 
-function errorChart(n) {
+function errorChart(n: number): HTMLElement | null {
   if (!D.errors || !D.curves) return null;
   const own = metric("area");
-  const marks =
-    own && finite(own.values[n]) ? [{ x: own.values[n], text: "chosen: " + percent(own.values[n]) }] : [];
+  const chosen = own?.values[n];
+  const marks = finite(chosen) ? [{ x: chosen, text: "chosen: " + percent(chosen) }] : [];
   const chart = areaChart({
     label: "Error against area of this instance",
     areas: D.curves.areas,
@@ -45,20 +85,20 @@ function errorChart(n) {
     : null;
 }
 
-function describeCell(n) {
-  return (t, c) => {
+export function describeCell(n: number) {
+  return (t: number, c: number): string[] => {
     const title = D.channels[c] + ", " + atTime(t);
     if (t >= endOf(n)) return [title, "after the end of this series"];
     return [
       title,
       "mask " + maskAt(n, t, c).toFixed(2) + (observedAt(n, t, c) ? "" : " (not measured, filled in)"),
       hasRanks() ? "among the top " + percent((rankAt(n, t, c) / 255) ** 2) + " of the cells" : null,
-      hasInputs() && finite(inputAt(n, t, c)) ? "value " + number(inputAt(n, t, c)) : null,
-    ].filter(Boolean);
+      hasInputs() && finite(inputAt(n, t, c)) ? "value " + numeral(inputAt(n, t, c)) : null,
+    ].filter((line) => line !== null);
   };
 }
 
-function maskCard(n, sums, view) {
+function maskCard(n: number, sums: Totals, view: View): HTMLElement {
   const place = h("div", {});
   const output = h("output", {});
   const slider = h("input", {
@@ -69,16 +109,17 @@ function maskCard(n, sums, view) {
     "aria-label": "Share of the cells to show",
   });
   const own = metric("area");
-  const start = own && finite(own.values[n]) ? own.values[n] : 0.1;
+  const chosen = own?.values[n];
+  const start = finite(chosen) ? chosen : 0.1;
   slider.value = String(Math.max(1, Math.round(100 * Math.sqrt(start))));
   const draw = () => {
     const order = channelOrder(sums.byChannel, view.by).slice(
       0,
       view.by === "importance" ? MANY_CHANNELS : C,
     );
-    const limit = 255 * (slider.value / 100);
+    const limit = 255 * (Number(slider.value) / 100);
     const ranked = view.what === "rank" && hasRanks();
-    output.textContent = percent((slider.value / 100) ** 2) + " of the cells";
+    output.textContent = percent((Number(slider.value) / 100) ** 2) + " of the cells";
     area.hidden = !ranked;
     place.replaceChildren(
       ...heatMap({
@@ -140,7 +181,7 @@ function maskCard(n, sums, view) {
   );
 }
 
-function numbersOf(n) {
+function numbersOf(n: number): HTMLElement | null {
   const shown = D.metrics.filter((m) => m.name !== "correct");
   return shown.length
     ? card(
@@ -163,7 +204,7 @@ function numbersOf(n) {
     : null;
 }
 
-function instanceView(n, view, steps) {
+export function instanceView(n: number, view: View, steps: Steps): HTMLElement[] {
   const sums = totals(n);
   const correct = metric("correct"),
     flipped = metric("flipped");
@@ -211,7 +252,5 @@ function instanceView(n, view, steps) {
     hasInputs() ? seriesCard(n, sums) : null,
     errorChart(n),
     numbersOf(n),
-  ]
-    .flat()
-    .filter(Boolean);
+  ].filter((node) => node !== null);
 }

@@ -1,5 +1,15 @@
 // The first page: what the model looks at, and whether that is better than chance.
 
+import { card, choice, columnsOf, MANY_CHANNELS, moreButton, titled } from "./cards";
+import { atTime, C, D, entry, metric, N, T } from "./data";
+import { h } from "./dom";
+import { capital, finite, most, numeral, percent, plural, show } from "./format";
+import { heatMap, legend } from "./heatmap";
+import { histogram } from "./histogram";
+import { areaChart, chartKey, type Line } from "./lines";
+import { channelOrder } from "./scales";
+import type { Summary } from "./types";
+
 const TILES = [
   "area",
   "ce",
@@ -11,29 +21,15 @@ const TILES = [
   "information_normalized",
   "information",
 ];
-const MANY_CHANNELS = 40;
-
-const entry = (name) => D.summary.find((e) => e.name === name);
-const metric = (name) => D.metrics.find((m) => m.name === name);
-
-function card(title, note, ...content) {
-  const id = fresh("card");
-  return h(
-    "section",
-    { class: "card", "aria-labelledby": id },
-    h("header", {}, h("h2", { id, text: title }), note ? h("p", { class: "note", text: note }) : null),
-    ...content,
-  );
-}
-
-const titled = (e) => (e.symbol ? e.label + " (" + e.symbol + ")" : e.label);
-
-function tile(e) {
+function tile(e: Summary): HTMLElement {
   const chance = finite(e.random)
     ? h("p", { class: "chance", text: "random cells: " + show(e.random, e.kind) })
     : null;
   const wins =
-    finite(e.random) && e.better && (e.better === "higher" ? e.value > e.random : e.value < e.random);
+    finite(e.random) &&
+    finite(e.value) &&
+    e.better &&
+    (e.better === "higher" ? e.value > e.random : e.value < e.random);
   const verdict =
     finite(e.random) && e.better
       ? h("span", {
@@ -52,19 +48,8 @@ function tile(e) {
   );
 }
 
-// As many columns as there are children where there is room, else a number that leaves no ragged end.
-function columnsOf(look, attributes, children) {
-  const node = h("div", { class: look, ...attributes }, children);
-  node.style.setProperty("--all", children.length);
-  node.style.setProperty(
-    "--some",
-    children.length === 3 || children.length > 4 ? 3 : Math.min(2, children.length),
-  );
-  return node;
-}
-
-function tiles() {
-  const shown = TILES.map(entry).filter((e) => e && finite(e.value));
+function tiles(): HTMLElement | null {
+  const shown = TILES.map(entry).filter((e): e is Summary => e !== undefined && finite(e.value));
   const kept = shown.some((e) => e.name === "information_normalized")
     ? shown.filter((e) => e.name !== "information")
     : shown;
@@ -73,30 +58,11 @@ function tiles() {
     : null;
 }
 
-// Two or three exclusive choices, as a radio group.
-function choice(label, options, chosen, onchange) {
-  const group = h("div", { class: "choice", role: "radiogroup", "aria-label": label });
-  const name = fresh("choice");
-  for (const [value, text] of options) {
-    const input = h("input", {
-      type: "radio",
-      name,
-      id: fresh("radio"),
-      value,
-      onchange: () => onchange(value),
-    });
-    input.checked = value === chosen;
-    group.append(input, h("label", { for: input.id, text }));
-  }
-  return group;
+export interface Go {
+  toChannel: (c: number) => void;
 }
 
-function channelOrder(totals, by) {
-  const all = totals.map((_, i) => i);
-  return by === "importance" ? all.sort((a, b) => totals[b] - totals[a] || a - b) : all;
-}
-
-function profileCard(go) {
+function profileCard(go: Go): HTMLElement {
   const { byChannel, byTime, map } = D.profile;
   const roof = most(map.flat(), 0) || 1;
   const place = h("div", {});
@@ -113,32 +79,22 @@ function profileCard(go) {
         value: (t, c) => map[t][c] / roof,
         describe: (t, c) => [
           D.channels[c] + ", " + atTime(t),
-          "mean mask here " + number(map[t][c]),
+          "mean mask here " + numeral(map[t][c]),
           D.channels[c] + ": " + percent(byChannel[c]) + " of all importance",
           capital(atTime(t)) + ": " + percent(byTime[t]),
         ],
         hint: "Point at a cell to read it; click to list the instances that this channel leads.",
-        onpick: (t, c) => go.toChannel(c),
+        onpick: (_, c) => go.toChannel(c),
       }),
-      legend("0", number(roof)),
+      legend("0", numeral(roof)),
     );
   };
   draw();
   const more =
     C > MANY_CHANNELS
-      ? h("button", {
-          class: "plain",
-          type: "button",
-          "aria-expanded": "false",
-          text: "Show all " + C + " channels",
-          onclick: (event) => {
-            state.all = !state.all;
-            event.target.textContent = state.all
-              ? "Show the first " + MANY_CHANNELS
-              : "Show all " + C + " channels";
-            event.target.setAttribute("aria-expanded", String(state.all));
-            draw();
-          },
+      ? moreButton("Show all " + C + " channels", "Show the first " + MANY_CHANNELS, (all) => {
+          state.all = all;
+          draw();
         })
       : null;
   return card(
@@ -163,17 +119,18 @@ function profileCard(go) {
   );
 }
 
-function curveCards() {
+function curveCards(): (HTMLElement | null)[] {
   if (!D.curves) return [];
+  const { areas } = D.curves;
   return D.curves.lines.map((curve) => {
-    const lines = [
-      { name: D.method, values: curve.values, look: "main" },
-      { name: "random cells", values: curve.random, look: "chance" },
-    ].filter((line) => line.values && line.values.some(finite));
+    const lines: Line[] = [
+      { name: D.method, values: curve.values ?? [], look: "main" },
+      { name: "random cells", values: curve.random ?? [], look: "chance" },
+    ].filter((line) => line.values.some(finite));
     const chart = lines.length
       ? areaChart({
           label: curve.label + " against the share of cells",
-          areas: D.curves.areas,
+          areas,
           lines,
           kind: curve.kind,
           roof: curve.name === "error" ? 1 : 0,
@@ -183,7 +140,7 @@ function curveCards() {
   });
 }
 
-function overview(go) {
+export function overview(go: Go): HTMLElement {
   const entropy = metric("entropy") || metric("entropy_normalized");
   const spread = entropy
     ? card(
@@ -205,6 +162,10 @@ function overview(go) {
     ),
     N ? tiles() : null,
     N && T && C ? profileCard(go) : null,
-    columnsOf("figures", {}, [...curveCards(), spread].filter(Boolean)),
+    columnsOf(
+      "figures",
+      {},
+      [...curveCards(), spread].filter((node) => node !== null),
+    ),
   );
 }

@@ -1,24 +1,44 @@
-// Colours and scales shared by every figure.
+// Colours and canvases shared by every figure.
+
+import { C, cellOf, colours, endOf, masks, T } from "./data";
+import { h, redrawAll } from "./dom";
+
+export type Pen = CanvasRenderingContext2D;
 
 const darkQuery = window.matchMedia("(prefers-color-scheme: dark)");
 let printing = false;
-const isDark = () => darkQuery.matches && !printing;
+export const isDark = () => darkQuery.matches && !printing;
 
-const styleOf = (name) =>
+export const styleOf = (name: string) =>
   getComputedStyle(document.documentElement)
     .getPropertyValue("--" + name)
     .trim();
-const FONT = () => getComputedStyle(document.body).fontFamily;
+export const font = () => getComputedStyle(document.body).fontFamily;
 
 // Two tables of 256 colours: from paper to ink, and for dark pages from night to light. "Needed" always stands out most.
-function colourIndex(share) {
+function colourIndex(share: number): number {
   return 3 * (Math.max(0, Math.min(255, Math.round(255 * share))) + (isDark() ? 256 : 0));
 }
 
-function colour(share) {
-  const table = bytes("colours");
+export function colour(share: number): string {
+  const table = colours();
   const i = colourIndex(share);
   return "rgb(" + table[i] + "," + table[i + 1] + "," + table[i + 2] + ")";
+}
+
+function channelsOf(text: string): number[] {
+  const hex = text.replace("#", "");
+  return [0, 2, 4].map((i) => parseInt(hex.slice(i, i + 2), 16));
+}
+
+// From paper to the colour of what raises the answer (positive) or lowers it (negative).
+export function signedColour(value: number): string {
+  const table = colours();
+  const zero = colourIndex(0);
+  const end = channelsOf(styleOf(value >= 0 ? "raise" : "lower"));
+  const share = Math.min(1, Math.abs(value)) ** 0.75;
+  const mix = end.map((to, i) => Math.round(table[zero + i] + share * (to - table[zero + i])));
+  return "rgb(" + mix.join(",") + ")";
 }
 
 darkQuery.addEventListener("change", redrawAll);
@@ -31,45 +51,23 @@ window.addEventListener("afterprint", () => {
   redrawAll();
 });
 
-// Round numbers that cover [low, high] in about `count` steps.
-function niceTicks(low, high, count) {
-  if (!(high > low)) return [low];
-  const rough = (high - low) / Math.max(1, count);
-  const power = 10 ** Math.floor(Math.log10(rough));
-  const step = power * [1, 2, 2.5, 5, 10].find((m) => m * power >= rough - 1e-12);
-  const ticks = [];
-  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + 1e-9 * step; i++)
-    ticks.push(+(i * step).toPrecision(12));
-  return ticks;
+export function penOf(canvas: HTMLCanvasElement): Pen {
+  const pen = canvas.getContext("2d");
+  if (!pen) throw new Error("Expected a browser that draws on canvases.");
+  return pen;
 }
 
-// Every k-th position such that labels keep `least` pixels of distance.
-function labelled(count, room, least) {
-  const wanted = Math.max(1, Math.ceil((least * count) / Math.max(room, 1)));
-  const every = [1, 2, 3, 4, 6, 8, 12, 24, 50, 100, 200, 500].find((k) => k >= wanted) || wanted;
-  const positions = [];
-  for (let i = 0; i < count; i += every) positions.push(i);
-  return positions;
-}
-
-// Areas are often spaced by ratios; then their axis is logarithmic.
-function scaleOf(low, high, from, to, logarithmic) {
-  const f = logarithmic ? Math.log : (v) => v;
-  const span = f(high) - f(low) || 1;
-  return (v) => from + ((f(v) - f(low)) / span) * (to - from);
-}
-
-function canvasFor(width, height) {
+export function canvasFor(width: number, height: number): [HTMLCanvasElement, Pen] {
   const ratio = Math.max(window.devicePixelRatio || 1, printing ? 2 : 1);
   const canvas = h("canvas", { width: Math.round(width * ratio), height: Math.round(height * ratio) });
   canvas.style.width = width + "px";
   canvas.style.height = height + "px";
-  const pen = canvas.getContext("2d");
+  const pen = penOf(canvas);
   pen.scale(ratio, ratio);
   return [canvas, pen];
 }
 
-function cut(pen, text, width) {
+export function cut(pen: Pen, text: string, width: number): string {
   if (pen.measureText(text).width <= width) return text;
   let [low, high] = [0, text.length];
   while (low < high) {
@@ -81,13 +79,11 @@ function cut(pen, text, width) {
 }
 
 // A mask as small as a stamp: greatest value of the cells under each pixel, channels down, time across.
-function stamp(canvas, n) {
-  const pen = canvas.getContext("2d");
+export function stamp(canvas: HTMLCanvasElement, n: number): void {
+  const pen = penOf(canvas);
   const { width, height } = canvas;
   const picture = pen.createImageData(width, height);
-  const masks = bytes("masks");
-  const table = bytes("colours");
-  const end = endOf(n);
+  const [cells, table, end] = [masks(), colours(), endOf(n)];
   for (let y = 0; y < height; y++) {
     const c0 = Math.floor((y * C) / height);
     const c1 = Math.max(c0 + 1, Math.floor(((y + 1) * C) / height));
@@ -97,7 +93,7 @@ function stamp(canvas, n) {
       if (t0 >= end) break; // the rest of the line stays transparent
       let peak = 0;
       for (let t = t0; t < t1; t++)
-        for (let c = c0; c < c1; c++) peak = Math.max(peak, masks[cellOf(n, t, c)]);
+        for (let c = c0; c < c1; c++) peak = Math.max(peak, cells[cellOf(n, t, c)]);
       const i = colourIndex(peak / 255);
       const at = 4 * (y * width + x);
       picture.data.set([table[i], table[i + 1], table[i + 2], 255], at);

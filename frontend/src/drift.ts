@@ -1,12 +1,21 @@
 // Does the model still look at the same things? A reference window against the current one.
 
+import { card, moreButton, rowsTable } from "./cards";
+import { atTime, C, D } from "./data";
+import { figure, h, hideTip, showTip, svg } from "./dom";
+import { capital, finite, most, numeral, percent, tickPercent } from "./format";
+import { heatMap, legend } from "./heatmap";
+import { chartKey, lineChart } from "./lines";
+import { channelOrder, ranges, scaleOf } from "./scales";
+import type { Drift } from "./types";
+
 // Channels as two points on one line, the greatest change first.
-function channelMoves() {
+function channelMoves(drift: Drift): HTMLElement {
   const {
     byChannel: [before, after],
     labels,
     movedChannels,
-  } = D.drift;
+  } = drift;
   const order = before
     .map((_, i) => i)
     .sort((a, b) => Math.abs(after[b] - before[b]) - Math.abs(after[a] - before[a]));
@@ -19,24 +28,16 @@ function channelMoves() {
         "div",
         { class: "moves", role: "list" },
         (state.all ? order : order.slice(0, 12)).map((c) =>
-          moveRow(c, before[c], after[c], roof, movedChannels.includes(c), labels),
+          moveRow({ c, before: before[c], after: after[c], roof, moved: movedChannels.includes(c) }, labels),
         ),
       ),
     );
   draw();
   const more =
     C > 16
-      ? h("button", {
-          type: "button",
-          class: "plain",
-          text: "Show all " + C + " channels",
-          onclick: (event) => {
-            state.all = !state.all;
-            event.target.textContent = state.all
-              ? "Show the greatest changes"
-              : "Show all " + C + " channels";
-            draw();
-          },
+      ? moreButton("Show all " + C + " channels", "Show the greatest changes", (all) => {
+          state.all = all;
+          draw();
         })
       : null;
   return card(
@@ -52,12 +53,20 @@ function channelMoves() {
 }
 
 // Percentage points; what rounds to nothing has no sign.
-function points(change) {
+function points(change: number): string {
   const text = (100 * Math.abs(change)).toFixed(1);
   return (text === "0.0" ? "" : change > 0 ? "+" : "−") + text + " pts";
 }
 
-function moveRow(c, a, b, roof, moved, labels) {
+interface Move {
+  c: number;
+  before: number;
+  after: number;
+  roof: number;
+  moved: boolean;
+}
+
+function moveRow({ c, before: a, after: b, roof, moved }: Move, labels: [string, string]): HTMLElement {
   const change = b - a;
   const words =
     D.channels[c] +
@@ -104,12 +113,12 @@ function moveRow(c, a, b, roof, moved, labels) {
   );
 }
 
-function timeMoves() {
+function timeMoves(drift: Drift): HTMLElement {
   const {
     byTime: [before, after],
     labels,
     movedTimes,
-  } = D.drift;
+  } = drift;
   const lines = [
     { name: labels[1], values: after, look: "main" },
     { name: labels[0], values: before, look: "chance" },
@@ -141,26 +150,16 @@ function timeMoves() {
   );
 }
 
-// Neighbouring positions as [first, last].
-function ranges(positions) {
-  const result = [];
-  for (const p of [...positions].sort((a, b) => a - b)) {
-    const last = result[result.length - 1];
-    if (last && p === last[1] + 1) last[1] = p;
-    else result.push([p, p]);
-  }
-  return result;
-}
-
-function driftMaps() {
-  if (!D.drift.maps) return null;
-  const roof = most(D.drift.maps.flat(2), 0) || 1;
-  const [before, after] = D.drift.byChannel;
+function driftMaps(drift: Drift): HTMLElement | null {
+  const maps = drift.maps;
+  if (!maps) return null;
+  const roof = most(maps.flat(2), 0) || 1;
+  const [before, after] = drift.byChannel;
   const rows = channelOrder(
     before.map((v, i) => v + after[i]),
     "importance",
   ).slice(0, 16);
-  const one = (map, label, i) =>
+  const one = (map: number[][], label: string, i: number) =>
     h(
       "div",
       {},
@@ -168,12 +167,12 @@ function driftMaps() {
       ...heatMap({
         label: "Mean masks, " + label,
         rows,
-        top: D.drift.byTime[i],
+        top: drift.byTime[i],
         value: (t, c) => map[t][c] / roof,
         describe: (t, c) => [
           D.channels[c] + ", " + atTime(t),
-          label + ": mean mask " + number(map[t][c]),
-          "other window: " + number(D.drift.maps[1 - i][t][c]),
+          label + ": mean mask " + numeral(map[t][c]),
+          "other window: " + numeral(maps[1 - i][t][c]),
         ],
         hint: "Point at a cell to compare both windows.",
       }),
@@ -185,14 +184,14 @@ function driftMaps() {
     h(
       "div",
       { class: "pair" },
-      D.drift.maps.map((map, i) => one(map, D.drift.labels[i], i)),
+      maps.map((map, i) => one(map, drift.labels[i], i)),
     ),
-    legend("0", number(roof)),
+    legend("0", numeral(roof)),
   );
 }
 
-function historyCard() {
-  const { labels, verdicts, lines } = D.drift.history;
+function historyCard(drift: Drift): HTMLElement | null {
+  const { labels, verdicts, lines } = drift.history;
   if (labels.length < 2) return null;
   const charts = Object.entries(lines).map(([name, values]) =>
     h(
@@ -206,10 +205,10 @@ function historyCard() {
         dots: true,
         tight: true,
         lines: [{ name, values, look: "main", dotLooks: verdicts.filter((_, i) => finite(values[i])) }],
-        bands: name in D.drift.thresholds ? [{ y: D.drift.thresholds[name], text: "alarm level" }] : [],
+        bands: name in drift.thresholds ? [{ y: drift.thresholds[name], text: "alarm level" }] : [],
         xFormat: (i) => labels[i],
-        xName: (i) => labels[i] + ": " + (D.drift.states[verdicts[i]] || [verdicts[i]])[0].toLowerCase(),
-        yFormat: number,
+        xName: (i) => labels[i] + ": " + (drift.states[verdicts[i]] || [verdicts[i]])[0].toLowerCase(),
+        yFormat: numeral,
       }),
     ),
   );
@@ -221,58 +220,32 @@ function historyCard() {
   );
 }
 
-function rowsTable(title, note, rows, format) {
-  const entries = Object.entries(rows);
-  return entries.length
-    ? card(
-        title,
-        note,
-        h(
-          "table",
-          { class: "plainrows" },
-          h(
-            "tbody",
-            {},
-            entries.map(([name, value]) =>
-              h(
-                "tr",
-                {},
-                h("th", { scope: "row", text: name }),
-                h("td", { text: typeof value === "number" ? format(value) : String(value) }),
-              ),
-            ),
-          ),
-        ),
-      )
-    : null;
-}
-
-function drift() {
-  const [name, plain] = D.drift.states[D.drift.verdict];
+export function driftView(drift: Drift): HTMLElement {
+  const [name, plain] = drift.states[drift.verdict];
   return h(
     "div",
     { class: "stack" },
     h(
       "div",
-      { class: "verdict " + D.drift.verdict, role: "status" },
+      { class: "verdict " + drift.verdict, role: "status" },
       h("p", { class: "figure", text: name }),
       h("p", { text: plain }),
-      D.drift.reasons.length
+      drift.reasons.length
         ? h(
             "ul",
             {},
-            D.drift.reasons.map((text) => h("li", { text })),
+            drift.reasons.map((text) => h("li", { text })),
           )
         : null,
     ),
-    h("div", { class: "pair roomy" }, channelMoves(), timeMoves()),
-    driftMaps(),
-    historyCard(),
+    h("div", { class: "pair roomy" }, channelMoves(drift), timeMoves(drift)),
+    driftMaps(drift),
+    historyCard(drift),
     h(
       "div",
       { class: "pair" },
-      rowsTable("What was measured", "Numbers behind the verdict.", D.drift.tests, number),
-      rowsTable("Why it moved", "How much of the change each cause explains.", D.drift.causes, percent),
+      rowsTable("What was measured", "Numbers behind the verdict.", drift.tests, numeral),
+      rowsTable("Why it moved", "How much of the change each cause explains.", drift.causes, percent),
     ),
   );
 }

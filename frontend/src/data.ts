@@ -1,0 +1,58 @@
+// The page's data: one JSON value, and bytes that are decoded when they are needed.
+
+import type { Metric, Report, Summary } from "./types";
+
+export const D: Report = JSON.parse(document.getElementById("report-data")?.textContent ?? "null");
+export const [N, T, C] = D.shape;
+
+const decoded = new Map<string, Uint8Array | null>();
+export function bytes(name: string): Uint8Array | null {
+  const known = decoded.get(name);
+  if (known !== undefined) return known;
+  const holder = document.getElementById("blob-" + name);
+  let array: Uint8Array | null = null;
+  if (holder) {
+    const text = atob(holder.textContent ?? "");
+    array = new Uint8Array(text.length);
+    for (let i = 0; i < text.length; i++) array[i] = text.charCodeAt(i);
+    holder.remove(); // the text is not needed twice
+  }
+  decoded.set(name, array);
+  return array;
+}
+
+function need(name: string): Uint8Array {
+  const found = bytes(name);
+  if (!found) throw new Error("Expected the part " + name + " in this page, but it is not there.");
+  return found;
+}
+
+export const cellOf = (n: number, t: number, c: number) => (n * T + t) * C + c;
+export const maskAt = (n: number, t: number, c: number) => need("masks")[cellOf(n, t, c)] / 255;
+export const rankAt = (n: number, t: number, c: number) => need("ranks")[cellOf(n, t, c)];
+export const hasRanks = () => bytes("ranks") !== null;
+export const hasInputs = () => bytes("inputs") !== null;
+export const endOf = (n: number) => (D.lengths ? D.lengths[n] : T); // what follows is padding
+export const colours = () => need("colours");
+export const masks = () => need("masks");
+
+export function observedAt(n: number, t: number, c: number): boolean {
+  const bits = bytes("observed");
+  if (!bits) return true;
+  const i = cellOf(n, t, c);
+  return (bits[i >> 3] & (128 >> (i & 7))) !== 0;
+}
+
+export function inputAt(n: number, t: number, c: number): number {
+  if (t >= endOf(n) || !D.ranges) return NaN;
+  const raw = need("inputs");
+  const i = 2 * cellOf(n, t, c);
+  const step = raw[i] | (raw[i + 1] << 8);
+  if (step === 65535) return NaN;
+  const [low, high] = [D.ranges[0][c], D.ranges[1][c]];
+  return low + (step / 65534) * (high - low);
+}
+
+export const entry = (name: string): Summary | undefined => D.summary.find((e) => e.name === name);
+export const metric = (name: string): Metric | undefined => D.metrics.find((m) => m.name === name);
+export const atTime = (t: number) => D.unit + " " + D.times[t];

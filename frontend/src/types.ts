@@ -1,0 +1,96 @@
+// What `dynamask_mlflow/report/payload.py` writes into the page.
+
+export type Kind = "number" | "share" | "flag";
+export type Num = number | null;
+
+export interface Words {
+  name: string;
+  label: string;
+  help: string;
+  symbol: string;
+  kind: Kind;
+  better: "higher" | "lower" | "";
+}
+
+export interface Metric extends Words {
+  values: (Num | boolean)[];
+}
+
+export interface Summary extends Words {
+  value: Num;
+  random?: Num;
+}
+
+export interface CurveLine extends Words {
+  values: Num[] | null;
+  random: Num[] | null;
+}
+
+export interface Curves {
+  areas: number[];
+  lines: CurveLine[];
+}
+
+// What the model said about each instance: `series` (N, T) where it answers at every step.
+export interface Outputs {
+  kind: "text" | "probability" | "classes" | "value";
+  text: string[];
+  value: Num[] | null;
+  classes: Num[][] | null;
+  series: Num[][] | null;
+}
+
+export interface Method {
+  method: string;
+  metrics: Record<string, Num>;
+  words: Record<string, Words>;
+  curves: Curves | null;
+}
+
+export interface Drift {
+  verdict: string;
+  states: Record<string, [string, string]>;
+  reasons: string[];
+  labels: [string, string];
+  byChannel: [number[], number[]];
+  byTime: [number[], number[]];
+  maps: [number[][], number[][]] | null;
+  movedChannels: number[];
+  movedTimes: number[];
+  tests: Record<string, string | number>;
+  causes: Record<string, string | number>;
+  history: { labels: string[]; verdicts: string[]; lines: Record<string, Num[]> };
+  thresholds: Record<string, number>;
+}
+
+export interface Report {
+  title: string;
+  model: string;
+  created: string;
+  task: "classification" | "regression";
+  method: string;
+  unit: string;
+  shape: [number, number, number];
+  ids: string[];
+  channels: string[];
+  times: string[];
+  classes: string[] | null;
+  perStep: boolean;
+  headline: string[];
+  summary: Summary[];
+  metrics: Metric[];
+  before: Outputs | null;
+  after: Outputs | null;
+  target: Outputs | null;
+  lengths: number[] | null;
+  leading: number[];
+  profile: { byChannel: number[]; byTime: number[]; map: number[][] };
+  curves: Curves | null;
+  errors: Num[][] | null;
+  comparison: Method[];
+  settings: Record<string, string | number>;
+  notes: string[];
+  warnings: string[];
+  drift: Drift | null;
+  ranges?: [number[], number[]];
+}
