@@ -24,7 +24,7 @@ ARROWS = {
     "training": {"masks", "data", "metrics", "tracking"},
     "audit": {"masks", "metrics", "report", "data", "evaluation", "tracking"},
     "orchestration": {"audit", "data"},
-    "experiments": {"masks", "metrics", "saliency", "data", "training", "evaluation", "audit"},
+    "experiments": {"masks", "metrics", "saliency", "data", "training", "evaluation", "tracking", "audit"},
     "cli": {"masks", "metrics", "data", "training", "evaluation", "tracking", "audit", "experiments"},
 }
 # Libraries that a room must never touch.
