@@ -13,6 +13,8 @@ from dynamask_mlflow._version import __version__
 
 # command -> (module that holds a click command of the name `command`, one-line help)
 _COMMANDS = {
+    "evaluate": ("dynamask_mlflow.cli.evaluate", "Explain a sample with a registered model; log a run and a report."),
+    "explain": ("dynamask_mlflow.cli.explain", "Print which cells moved a registered model's answers."),
     "experiment": ("dynamask_mlflow.cli.experiment", "Run an experiment of the paper, or one of ours."),
     "data": ("dynamask_mlflow.cli.data", "Build datasets from hospital tables, or synthesize a hospital."),
     "train": ("dynamask_mlflow.cli.train", "Train the paper's GRU on a built dataset and register it."),
@@ -21,6 +23,8 @@ _COMMANDS = {
     "upload": ("dynamask_mlflow.cli.upload", "Finish the upload of an evaluation whose tracking server was lost."),
     "demo": ("dynamask_mlflow.cli.demo", "The main job end to end, on embedded defaults."),
     "ui": ("dynamask_mlflow.cli.demo", "Open what the demo made in the MLflow UI."),
+    "doctor": ("dynamask_mlflow.cli.doctor", "Say what works on this machine and what does not."),
+    "completion": ("dynamask_mlflow.cli.completion", "Print the completion script of a shell."),
 }
 
 
@@ -66,4 +70,13 @@ def _print_without_secrets(kind: type[BaseException], error: BaseException, trac
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="dynamask-mlflow")
 def main() -> None:
-    """Dynamic masks for registered sequence models: which measurements, at which hours, and whether that changes."""
+    """Dynamic masks for registered sequence models: which measurements, at which hours, and whether that changes.
+
+    \b
+    dynamask-mlflow doctor
+    dynamask-mlflow demo
+    dynamask-mlflow evaluate models:/icu-mortality@champion icu --sampling risk
+
+    Exit codes: 0 done; 1 a verdict against the model (drift, refused) or nothing explained; 2 wrong usage, or
+    inconclusive; 3 error; 4 warning.
+    """

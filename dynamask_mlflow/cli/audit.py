@@ -8,15 +8,14 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from dynamask_mlflow._secrets import without_secrets
 from dynamask_mlflow._states import EXIT_ERROR
+from dynamask_mlflow.cli.common import parse_settings, read_settings, reported, track
 
 if TYPE_CHECKING:
     from dynamask_mlflow.audit import AuditConfig, Verdict
@@ -78,7 +77,7 @@ def run(
     \b
     dynamask-mlflow audit run --model models:/icu-mortality@champion --data icu --window 2026-03
     """
-    with _reported(as_json):
+    with reported(as_json):
         from dynamask_mlflow.audit import run_audit
         from dynamask_mlflow.audit.workers import default_processes
 
@@ -124,7 +123,7 @@ def reference(
     \b
     dynamask-mlflow audit reference --model models:/icu-mortality@champion --data icu --window 2025 --split test
     """
-    with _reported(as_json):
+    with reported(as_json):
         from dynamask_mlflow.audit import build_reference
         from dynamask_mlflow.audit.workers import default_processes
 
@@ -165,13 +164,17 @@ def show(
     tracking_uri: str | None,
     as_json: bool,
 ) -> None:
-    """All audits of a model, oldest first."""
-    with _reported(as_json):
+    """All audits of a model, oldest first.
+
+    \b
+    dynamask-mlflow audit show --model icu-mortality
+    """
+    with reported(as_json):
         from dataclasses import asdict
 
         from dynamask_mlflow.audit import AuditError, audit_history
 
-        _track(tracking_uri)
+        track(tracking_uri)
         name = model.removeprefix("models:/").partition("@")[0].partition("/")[0]
         entries = audit_history(experiment, name, version, site=site, superseded=everything)
         if not entries:
@@ -204,8 +207,13 @@ def show(
 @click.option("--split-before", default=None, help="Only stays of this split before.")
 @shared_options
 def compare(model: str, against: str, window: str, before: str, as_json: bool, **options: Any) -> None:
-    """Two versions x two windows: did the data or the model change where attention goes?"""
-    with _reported(as_json):
+    """Two versions x two windows: did the data or the model change where attention goes?
+
+    \b
+    dynamask-mlflow audit compare --model models:/icu-mortality/4 --against models:/icu-mortality/3 \\
+                                  --data icu --before 2025-12 --window 2026-03
+    """
+    with reported(as_json):
         from dynamask_mlflow.audit import compare_audits
         from dynamask_mlflow.audit.workers import default_processes
 
@@ -235,14 +243,14 @@ def gate(model: str, against: str, window: str, limits_file: Path | None, as_jso
     dynamask-mlflow audit gate --model models:/icu-mortality/5 --against models:/icu-mortality@champion \\
                                --data icu --window 2026-03 --limits gate.yaml
     """
-    with _reported(as_json):
+    with reported(as_json):
         from dynamask_mlflow.audit import GateLimits, run_gate
         from dynamask_mlflow.audit.workers import default_processes
 
         more = {name: options.pop(name) for name in ("data", "store", "split", "processes")}
         record = not options.pop("no_record")
         config = _open(**options)
-        limits = GateLimits.from_mapping(_read_settings(limits_file))
+        limits = GateLimits.from_mapping(read_settings(limits_file))
         more["processes"] = more["processes"] or default_processes(config.instances, config)
         result = run_gate(model, against, window=window, limits=limits, config=config, record=record, **more)
         if as_json:
@@ -271,7 +279,7 @@ def reconcile(
     \b
     dynamask-mlflow audit reconcile --model models:/icu-mortality@champion --data icu
     """
-    with _reported(as_json):
+    with reported(as_json):
         from dynamask_mlflow._states import State, worst
         from dynamask_mlflow.audit import pending_windows
         from dynamask_mlflow.audit import reconcile as run_all
@@ -294,17 +302,6 @@ def reconcile(
     sys.exit(worst(states).exit_code if states else 0)
 
 
-def _read_settings(path: Path | None) -> dict[str, Any]:
-    if path is None:
-        return {}
-    import yaml
-
-    if not path.is_file():
-        raise ValueError(f"Expected settings in {path}, but there is no such file.")
-    found: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-    return found
-
-
 def _open(
     tracking_uri: str | None,
     config_file: Path | None,
@@ -320,26 +317,9 @@ def _open(
     leave_quickly()
     if trust:
         os.environ["DYNAMASK_TRUST"] = ",".join(trust)  # processes that fit beside this one inherit it
-    _track(tracking_uri)
+    track(tracking_uri)
     torch.set_num_threads(threads)
-    options = _read_settings(config_file)
-    for pair in settings:
-        name, mark, value = pair.partition("=")
-        if not mark:
-            raise ValueError(f"Expected KEY=VALUE, but got {pair!r}.")
-        try:
-            options[name] = json.loads(value)
-        except ValueError:
-            options[name] = value
-    return AuditConfig.from_mapping(options)
-
-
-def _track(uri: str | None) -> None:
-    os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
-    if uri is not None:
-        import mlflow
-
-        mlflow.set_tracking_uri(uri)
+    return AuditConfig.from_mapping({**read_settings(config_file), **parse_settings(settings)})
 
 
 def _tell(done: dict[str, Any]) -> None:
@@ -356,19 +336,3 @@ def _show(verdict: Verdict, as_json: bool) -> None:
     click.secho(line, fg=verdict.state.colour, bold=True)
     for reason in (*verdict.reasons, *verdict.diagnosis):
         click.echo(f"  {reason}")
-
-
-@contextmanager
-def _reported(as_json: bool) -> Iterator[None]:
-    """Errors as one line, or as JSON, with exit code 3."""
-    try:
-        yield
-    except click.ClickException:
-        raise
-    except Exception as error:
-        message = without_secrets((str(error).strip() or type(error).__name__).splitlines()[0])
-        if as_json:
-            click.echo(json.dumps({"state": "error", "error": message, "type": type(error).__name__}))
-        else:
-            click.secho(f"ERROR  {message}", fg="red", err=True)
-        sys.exit(EXIT_ERROR)

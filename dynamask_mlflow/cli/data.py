@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dynamask_mlflow._secrets import without_secrets
+from dynamask_mlflow.cli.common import reported
 
 if TYPE_CHECKING:
     from dynamask_mlflow.data import StayDataset
@@ -65,7 +65,7 @@ def build(out: Path, overwrite: bool, strict: bool, preprocessing: str | None, *
     columns = dict(_pair(text) for text in options["columns"])
     own = {"features": options["features"]} if options["features"] else {}
     shared = ("label", "require", "until", "seed", "drop_contradictory_deaths", "memory_limit", "threads")
-    with _reported():
+    with reported():
         if out.exists() and not overwrite:
             raise DataError(f"Expected nothing at {out}, but there is something; --overwrite replaces a dataset.")
         source = open_source(
@@ -97,11 +97,15 @@ def build(out: Path, overwrite: bool, strict: bool, preprocessing: str | None, *
 @click.option("--no-drift", is_flag=True, help="Leave the calendar of changes out.")
 @click.option("--overwrite", is_flag=True, help="Replace a hospital that is there.")
 def synthesize(out: Path, overwrite: bool, no_drift: bool, **options: Any) -> None:
-    """A synthetic hospital: MIMIC-III-shaped tables with known saliency and a planted calendar of drift."""
+    """A synthetic hospital: MIMIC-III-shaped tables with known saliency and a planted calendar of drift.
+
+    \b
+    dynamask-mlflow data synthesize --stays 4000 --months 24 --out hospital
+    """
     from dynamask_mlflow.data.hospital import HospitalConfig
     from dynamask_mlflow.data.hospital import synthesize as write_hospital
 
-    with _reported():
+    with reported():
         config = HospitalConfig(drift=not no_drift, **options)
         write_hospital(out, config, overwrite=overwrite)
     click.echo(f"{config.stays} stays over {config.months} months in {out}, the truth in {out / 'truth'}.")
@@ -114,10 +118,15 @@ def synthesize(out: Path, overwrite: bool, no_drift: bool, **options: Any) -> No
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON.")
 def describe(path: Path, as_json: bool) -> None:
-    """What is in a built dataset: stays, splits, labels, gaps, exclusions, findings."""
+    """What is in a built dataset: stays, splits, labels, gaps, exclusions, findings.
+
+    \b
+    dynamask-mlflow data describe icu
+    dynamask-mlflow data describe icu --json
+    """
     from dynamask_mlflow.data import StayDataset
 
-    with _reported():
+    with reported():
         dataset = StayDataset.load(path)
     if as_json:
         click.echo(json.dumps({"digest": dataset.digest, "shape": dataset.x.shape, **dataset.report}, indent=2))
@@ -175,17 +184,6 @@ def progress() -> Iterator[Any]:
     finally:
         for bar in bars.values():
             bar.close()
-
-
-@contextmanager
-def _reported() -> Iterator[None]:
-    """Errors of the data as one line, without a trace."""
-    from dynamask_mlflow.data import DataError
-
-    try:
-        yield
-    except DataError as error:
-        raise click.ClickException(without_secrets(error)) from error
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from dynamask_mlflow.cli.common import CommandError, reported
+
 FOLDER = Path(".demo")
 
 
@@ -21,22 +23,22 @@ def demo(stays: int, months: int, seed: int, instances: int, folder: Path, fresh
     """Synthesize a hospital, build its tensors, train and register a model, evaluate it, say what was found.
 
     What is there from an earlier run, and fits, is used again.
+
+    \b
+    dynamask-mlflow demo
+    dynamask-mlflow demo --stays 1500 --instances 16 --folder /tmp/demo
     """
     from dynamask_mlflow.cli.demo_steps import STEPS, DemoSettings, DemoState, quiet
-    from dynamask_mlflow.data import DataError
 
     settings = DemoSettings(folder.absolute(), stays, months, seed, instances, fresh)
     started = time.perf_counter()
     state = DemoState(settings)
-    try:
-        with quiet():
-            for number, (title, step) in enumerate(STEPS, 1):
-                begun = time.perf_counter()
-                click.secho(f"[{number}/{len(STEPS)}] {title}", bold=True)
-                state = step(state)
-                click.echo(f"      {time.perf_counter() - begun:.1f} s")
-    except DataError as error:
-        raise click.ClickException(str(error)) from error
+    with reported(), quiet():
+        for number, (title, step) in enumerate(STEPS, 1):
+            begun = time.perf_counter()
+            click.secho(f"[{number}/{len(STEPS)}] {title}", bold=True)
+            state = step(state)
+            click.echo(f"      {time.perf_counter() - begun:.1f} s")
     click.echo(f"Done in {time.perf_counter() - started:.0f} s. To open it in MLflow's UI: make ui")
 
 
@@ -45,14 +47,18 @@ def demo(stays: int, months: int, seed: int, instances: int, folder: Path, fresh
 @click.option("--port", type=int, default=5000, show_default=True)
 @click.option("--host", default="127.0.0.1", show_default=True)
 def ui(folder: Path, port: int, host: str) -> None:
-    """Open what the demo made in the MLflow UI (until Ctrl-C)."""
+    """Open what the demo made in the MLflow UI (until Ctrl-C).
+
+    \b
+    dynamask-mlflow ui --port 5001
+    """
     import subprocess
     import sys
 
     from dynamask_mlflow.cli.demo_steps import last_evaluation, store_uri
 
     if not (folder / "mlflow.db").is_file():
-        raise click.ClickException(f"Expected the demo's store in {folder}, but there is none; run the demo first.")
+        raise CommandError(f"Expected the demo's store in {folder}, but there is none; run the demo first.")
     uri = store_uri(folder.absolute())
     report = last_evaluation(uri)
     address = f"http://{host}:{port}"
@@ -70,4 +76,4 @@ def ui(folder: Path, port: int, host: str) -> None:
         server.terminate()
         server.wait()
     if server.returncode not in (0, None) and server.returncode > 0:
-        raise click.ClickException(f"Expected the MLflow server to run, but it ended with {server.returncode}.")
+        raise CommandError(f"Expected the MLflow server to run, but it ended with {server.returncode}.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dynamask_mlflow._secrets import without_secrets
+from dynamask_mlflow.cli.common import reported, track
 
 if TYPE_CHECKING:
     from dynamask_mlflow.training import Epoch
@@ -41,16 +41,13 @@ def train(
     \b
     dynamask-mlflow train icu --name icu-mortality --alias champion
     """
-    import mlflow
-
-    from dynamask_mlflow.data import DataError, StayDataset
+    from dynamask_mlflow.data import StayDataset
     from dynamask_mlflow.training import TrainConfig, train_and_register
 
-    try:
+    with reported():
         config = TrainConfig(**options)
         loaded = StayDataset.load(dataset)
-        if tracking_uri is not None:
-            mlflow.set_tracking_uri(tracking_uri)
+        track(tracking_uri)
         done = train_and_register(
             loaded,
             config,
@@ -59,8 +56,6 @@ def train(
             alias=alias or None,
             on_epoch=print_epoch,
         )
-    except (DataError, ValueError) as error:
-        raise click.ClickException(without_secrets(error)) from error
     click.echo(f"Test stays: {describe_scores(done.scores)}")
     click.echo(f"Model: {done.model_uri}" + (f" (alias {alias})" if done.version and alias else ""))
 

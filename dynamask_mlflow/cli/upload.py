@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from dynamask_mlflow.cli.common import CommandError
+
 
 @click.command()
 @click.argument("spool", type=click.Path(path_type=Path), required=False)
@@ -33,7 +35,7 @@ def upload(spool: Path | None, tracking_uri: str | None, listed: bool, folder: P
         manifest = patiently(lambda: upload_spool(spool, tracking_uri, end_run=True))
     except Exception as error:
         kept = f"\nThe results are still in {spool}." if spool.is_dir() else ""
-        raise click.ClickException(f"{first_line(error)}{kept}") from error
+        raise CommandError(f"{first_line(error)}{kept}") from error
     click.echo(
         f"Uploaded {len(manifest.points)} metrics and {len(manifest.files)} artifacts to run "
         f"{manifest.run_id} on {without_secrets(tracking_uri or manifest.tracking_uri)}."

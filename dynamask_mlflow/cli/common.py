@@ -1,0 +1,101 @@
+"""What every command shares: one-line errors with one exit code, settings, MLflow's address, quiet libraries."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dynamask_mlflow._secrets import without_secrets
+from dynamask_mlflow._states import EXIT_ERROR
+
+Command = Callable[..., Any]
+TRACKING = click.option("--tracking-uri", default=None, help="MLflow's; by default what MLflow is set to.")
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+
+
+class CommandError(click.ClickException):
+    """An error that ends a command with exit code 3; its message says what to do."""
+
+    exit_code = EXIT_ERROR
+
+
+@contextmanager
+def reported(as_json: bool = False) -> Iterator[None]:
+    """Any error as one line on stderr, or as JSON on stdout; exit code 3. Usage errors of click pass (exit code 2)."""
+    try:
+        yield
+    except click.UsageError:
+        raise
+    except (click.exceptions.Exit, click.Abort):
+        raise
+    except Exception as error:
+        message = error.message if isinstance(error, click.ClickException) else str(error)
+        message = without_secrets(message.strip() or type(error).__name__)
+        if as_json:
+            click.echo(json.dumps({"state": "error", "error": message, "type": type(error).__name__}))
+            sys.exit(EXIT_ERROR)
+        raise CommandError(message) from error
+
+
+def track(uri: str | None) -> None:
+    """Point MLflow to its server; without `uri` MLflow's own settings hold."""
+    os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
+    if uri is not None:
+        import mlflow
+
+        mlflow.set_tracking_uri(uri)
+
+
+def read_settings(path: Path | None) -> dict[str, Any]:
+    """A JSON or YAML file of settings."""
+    if path is None:
+        return {}
+    import yaml
+
+    if not path.is_file():
+        raise ValueError(f"Expected settings in {path}, but there is no such file.")
+    found = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    if not isinstance(found, dict):
+        raise ValueError(f"Expected settings as key: value in {path}, but got {type(found).__name__}.")
+    return found
+
+
+def parse_settings(pairs: tuple[str, ...]) -> dict[str, Any]:
+    """KEY=VALUE with the value as JSON where it is JSON, else as text."""
+    options: dict[str, Any] = {}
+    for pair in pairs:
+        name, mark, value = pair.partition("=")
+        if not mark or not name:
+            raise ValueError(f"Expected KEY=VALUE, such as area=0.1, but got {pair!r}.")
+        try:
+            options[name] = json.loads(value)
+        except ValueError:
+            options[name] = value
+    return options
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """MLflow's routine messages and warnings stay out of a command's output; errors and our own words remain."""
+    import mlflow  # noqa: F401  (its import sets up the loggers that are turned down below)
+
+    loggers = [logging.getLogger(name) for name in ("mlflow", "alembic")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

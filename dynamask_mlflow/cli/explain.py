@@ -1,0 +1,168 @@
+"""`dynamask-mlflow explain`: which cells moved the answers of a registered model, as a table; no run is made."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dynamask_mlflow.cli.common import AS_JSON, TRACKING, parse_settings, quiet, read_settings, reported, track
+from dynamask_mlflow.cli.inputs import Reading, data_options, open_data
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from dynamask_mlflow.masks.result import Masks
+    from dynamask_mlflow.tracking.sequences import Sequences
+
+WORDS = {1: "raised", -1: "lowered", 0: "as its reference"}
+FILES = (".npz", ".csv", ".parquet")
+
+
+@click.command()
+@click.argument("model")
+@click.argument("data")
+@data_options
+@click.option("--task", type=click.Choice(["classification", "regression"]), help="For models that do not say.")
+@click.option("--ids", default=None, help="Exactly these, separated by commas.")
+@click.option(
+    "--instances", type=int, default=8, show_default=True, help="Without --ids: the first so many; 0 for all."
+)
+@click.option(
+    "--top", type=click.IntRange(min=1), default=5, show_default=True, help="Cells to print for each sequence."
+)
+@click.option("--config", "config_file", type=click.Path(path_type=Path), help="Settings as JSON or YAML.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="One setting, for instance target=class:1.")
+@click.option("--out", type=click.Path(path_type=Path), help="Write the masks (.npz) or all cells (.csv, .parquet).")
+@TRACKING
+@AS_JSON
+def explain(model: str, data: str, as_json: bool, **options: Any) -> None:
+    """Print which cells of DATA moved the answers of the registered MODEL, and which way. Nothing is logged.
+
+    DATA is a folder of `data build`, an .npz with an array x (N, T, d), an .npy, a .csv or .parquet table with --id and
+    --time, or a URI of a saved dataset.
+
+    Exit codes: 0 done, 2 wrong usage, 3 error.
+
+    \b
+    dynamask-mlflow explain models:/icu-mortality@champion icu --ids 200001,200047
+    dynamask-mlflow explain models:/icu-mortality@champion stays.npz --instances 0 --out masks.npz
+    dynamask-mlflow explain models:/pump-failure/3 sensors.csv --id pump --time second --task classification --json
+    """
+    with reported(as_json):
+        out = options["out"]
+        if out is not None and out.suffix not in FILES:
+            raise ValueError(f"Expected --out to end in {', '.join(FILES)}, but got {out}.")
+        track(options["tracking_uri"])
+        given = {name: options[name] for name in Reading.__dataclass_fields__}
+        with quiet():
+            everything = open_data(data, Reading(**given)).sequences
+            chosen = _choose(everything, options["ids"], options["instances"])
+            settings = {**read_settings(options["config_file"]), **parse_settings(options["settings"])}
+            masks = explain_sequences(
+                model, chosen, options["task"], {"progress": False if as_json else None} | settings
+            )
+        if out is not None:
+            _write(masks, chosen, out)
+        rows = [top_cells(masks, chosen, row, options["top"]) for row in range(len(masks))]
+        if as_json:
+            click.echo(json.dumps({"target": masks.target, "instances": rows}))
+        else:
+            _say(rows)
+            if out is not None:
+                click.echo(f"Written to {out}.")
+
+
+def explain_sequences(uri: str, sequences: Sequences, task: str | None, settings: dict[str, Any]) -> Masks:
+    """Masks of all the sequences by the model behind `uri`, with the settings it was logged with unless given."""
+    import mlflow
+
+    from dynamask_mlflow.masks.config import ExplainConfig
+    from dynamask_mlflow.masks.explain import explain as explain_arrays
+    from dynamask_mlflow.tracking.raw_model import differentiable_network, reference_of, settings_of
+
+    model = mlflow.pyfunc.load_model(uri)
+    own = settings_of(model)
+    kind = own.task if own else task
+    if kind is None:
+        raise ValueError(f"Expected --task classification or --task regression, since {uri} does not say which it is.")
+    config = ExplainConfig.from_mapping({**(own.explain if own else {}), **settings})
+    return explain_arrays(
+        differentiable_network(model),
+        sequences.x,
+        task=kind,
+        lengths=sequences.lengths,
+        observed=sequences.observed,
+        reference=reference_of(model),
+        config=config,
+    )
+
+
+def top_cells(masks: Masks, sequences: Sequences, row: int, count: int) -> dict[str, Any]:
+    """One sequence in plain values: the answer, its reference answer, the direction, and the cells that rank first."""
+    import numpy as np
+
+    order = np.argsort(-masks.scores[row], axis=None, kind="stable")[:count]
+    cells = []
+    for flat in order:
+        step, channel = (int(i) for i in np.unravel_index(flat, masks.scores[row].shape))
+        cell = {
+            "time": sequences.times[step],
+            "channel": sequences.channel_names[channel],
+            "value": round(float(sequences.x[row, step, channel]), 6),
+            "coefficient": round(float(masks.masks[row, step, channel]), 6),
+        }
+        if masks.attributions is not None:
+            cell["attribution"] = round(float(masks.attributions[row, step, channel]), 6)
+        cells.append(cell)
+    answers = {
+        name: float(masks.diagnostics[name][row])
+        for name in ("answer", "reference_answer")
+        if name in masks.diagnostics and np.isfinite(masks.diagnostics[name][row])
+    }
+    described = {"id": sequences.ids[row], "direction": int(masks.direction[row]), **answers}
+    return {**described, "salient_cells": int(masks.binary[row].sum()), "cells": cells}
+
+
+def _choose(sequences: Sequences, ids: str | None, count: int) -> Sequences:
+    import numpy as np
+
+    if ids is None:
+        return sequences.take(np.arange(min(count or len(sequences), len(sequences))))
+    wanted = [name.strip() for name in ids.split(",") if name.strip()]
+    places = {name: place for place, name in enumerate(sequences.ids)}
+    unknown = [name for name in wanted if name not in places]
+    if unknown or not wanted:
+        some = ", ".join(sequences.ids[:5]) + (", ..." if len(sequences) > 5 else "")
+        raise ValueError(f"Expected ids among {some}, but got {', '.join(unknown) or 'none'}.")
+    return sequences.take(np.array([places[name] for name in wanted], dtype=np.intp))
+
+
+def _write(masks: Masks, sequences: Sequences, out: Path) -> None:
+    out.parent.mkdir(parents=True, exist_ok=True)
+    if out.suffix == ".npz":
+        masks.save(out)
+        return
+    frame: pd.DataFrame = masks.to_frame(sequences.ids, sequences.channel_names, sequences.times)
+    if out.suffix == ".csv":
+        frame.to_csv(out, index=False)
+    else:
+        frame.to_parquet(out, index=False)
+
+
+def _say(rows: list[dict[str, Any]]) -> None:
+    for row in rows:
+        moved = WORDS[row["direction"]]
+        if "answer" in row and "reference_answer" in row:
+            moved = f"{row['answer']:.3g}, {moved} from {row['reference_answer']:.3g}"
+        click.secho(f"{row['id']}: {moved}; {row['salient_cells']} salient cells", bold=True)
+        click.echo(f"  {'time':>8}  {'channel':<20}{'value':>10}{'attribution':>13}{'coefficient':>13}")
+        for cell in row["cells"]:
+            given = cell.get("attribution")
+            signed = "-" if given is None else f"{given:+.3g}"
+            click.echo(
+                f"  {cell['time']!s:>8}  {cell['channel']:<20}{cell['value']:>10.3g}{signed:>13}"
+                f"{cell['coefficient']:>13.2f}"
+            )

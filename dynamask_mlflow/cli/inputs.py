@@ -1,0 +1,182 @@
+"""The data of a command, in any of the accepted forms, as an MLflow dataset of sequences."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import numpy as np
+
+from dynamask_mlflow.cli.common import Command
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from dynamask_mlflow.tracking.dataset import SequenceDataset
+
+TABLES = (".csv", ".csv.gz", ".tsv", ".parquet")
+ARRAYS = ("targets", "ids", "channel_names", "times", "lengths", "observed")
+FORMS = (
+    "a folder of `data build`, an .npz with an array x (N, T, d), an .npy, a .csv or .parquet table with --id and "
+    "--time, or a URI of a dataset that was saved"
+)
+
+_OPTIONS = [
+    click.option("--split", default=None, help="Built dataset: only this split. [default: test, if there is one]"),
+    click.option("--window", default=None, help="Built dataset: only this window, such as 2026-03."),
+    click.option("--id", "id_column", default=None, help="Table: the column that names the sequence."),
+    click.option("--time", "time_column", default=None, help="Table: the column that names the step."),
+    click.option(
+        "--channels",
+        default=None,
+        help="Table: columns that are channels, separated by commas, or with --values the column that names the "
+        "channel. [default: every numeric column that is left]",
+    ),
+    click.option("--values", default=None, help="Table with one row a measurement: the column of values."),
+    click.option("--targets", default=None, help="Table: the column of targets."),
+    click.option("--fill", default="error", show_default=True, help="Table: gaps: error, forward, or a number."),
+]
+
+
+def data_options(command: Command) -> Command:
+    """The options that say how to read the data."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """How to read the data; the options of the same names."""
+
+    split: str | None = None
+    window: str | None = None
+    id_column: str | None = None
+    time_column: str | None = None
+    channels: str | None = None
+    values: str | None = None
+    targets: str | None = None
+    fill: str = "error"
+
+
+def open_data(where: str, reading: Reading) -> SequenceDataset:
+    """Read `where` in the form that it has; any other form is an error that lists those that are accepted."""
+    from dynamask_mlflow.tracking.dataset import load_sequences
+
+    if "://" in where or ":/" in where[:12]:
+        return load_sequences(where)
+    path = Path(where)
+    name = path.name.lower()
+    if not path.exists():
+        raise ValueError(f"Expected data at {where}, but there is nothing. Accepted: {FORMS}.")
+    if path.is_dir():
+        return _from_built(path, reading)
+    if name.endswith(TABLES):
+        return _from_table(path, reading)
+    if name.endswith((".npz", ".npy")):
+        return _from_arrays(path)
+    raise ValueError(f"Expected {FORMS}, but got {where}.")
+
+
+def _from_built(path: Path, reading: Reading) -> SequenceDataset:
+    from dynamask_mlflow.data import StayDataset
+    from dynamask_mlflow.tracking.dataset import from_sequences
+
+    if not (path / "dataset.json").is_file():
+        raise ValueError(
+            f"Expected a built dataset in the folder {path}, but it has no dataset.json. Accepted: {FORMS}."
+        )
+    stays = StayDataset.load(path)
+    if reading.window is not None:
+        stays = stays.window(reading.window)
+    split = reading.split or ("test" if reading.window is None and "test" in stays.splits else None)
+    if split is not None:
+        stays = stays.part(split)
+    labelled = bool(np.isfinite(stays.labels).all())
+    # Without `observed`: values that were carried forward may be salient, since the network was trained on them.
+    return from_sequences(
+        stays.x,
+        targets=stays.labels.astype(np.int64) if labelled else None,
+        ids=[str(stay) for stay in stays.ids],
+        channel_names=stays.channel_names,
+        times=[int(hour) if float(hour).is_integer() else hour for hour in stays.times],
+        source=str(path.resolve()),
+        name=" ".join(part for part in (path.resolve().name, split, reading.window) if part),
+    )
+
+
+def _from_arrays(path: Path) -> SequenceDataset:
+    from dynamask_mlflow._npz import load_arrays
+    from dynamask_mlflow.tracking.dataset import from_sequences, load_sequences
+
+    if path.name.lower().endswith(".npy"):
+        return from_sequences(np.load(path, allow_pickle=False), source=str(path.resolve()), name=path.stem)
+    found = load_arrays(path)
+    if "meta" in found:
+        return load_sequences(path)
+    if "x" not in found:
+        raise ValueError(f"Expected an array x (N, T, d) in {path}, but it holds {', '.join(found) or 'nothing'}.")
+    unknown = set(found) - {"x", "y", *ARRAYS}
+    if unknown:
+        raise ValueError(f"Expected the arrays x, {', '.join(ARRAYS)} in {path}, but got {', '.join(sorted(unknown))}.")
+    given: dict[str, Any] = {name: found[name] for name in ARRAYS if name in found}
+    if "y" in found:
+        given.setdefault("targets", found["y"])
+    for name in ("ids", "channel_names", "times"):
+        if name in given:
+            given[name] = given[name].tolist()
+    return from_sequences(found["x"], source=str(path.resolve()), name=path.stem, **given)
+
+
+def _from_table(path: Path, reading: Reading) -> SequenceDataset:
+    from dynamask_mlflow.tracking.dataset import from_long_frame
+
+    table = _read_table(path)
+    named = {"--id": reading.id_column, "--time": reading.time_column}
+    missing = [option for option, column in named.items() if column is None]
+    if missing:
+        raise ValueError(
+            f"Expected {' and '.join(missing)} for the table {path}: which of its columns "
+            f"{', '.join(map(str, table.columns))} name the sequence and the step?"
+        )
+    channels: str | list[str]
+    if reading.values is not None:
+        if reading.channels is None:
+            raise ValueError(f"Expected --channels, the column of {path} that names the channel, beside --values.")
+        channels = reading.channels
+    elif reading.channels is not None:
+        channels = [name.strip() for name in reading.channels.split(",") if name.strip()]
+    else:
+        other = {reading.id_column, reading.time_column, reading.targets}
+        channels = [str(name) for name in table.select_dtypes("number").columns if name not in other]
+    return from_long_frame(
+        table,
+        id=str(reading.id_column),
+        time=str(reading.time_column),
+        channels=channels,
+        values=reading.values,
+        targets=reading.targets,
+        fill=_fill(reading.fill),
+        source=str(path.resolve()),
+        name=path.name.split(".")[0],
+    )
+
+
+def _read_table(path: Path) -> pd.DataFrame:
+    import pandas as pd
+
+    if path.name.lower().endswith(".parquet"):
+        try:
+            return pd.read_parquet(path)
+        except ImportError as error:
+            raise ValueError("Expected pyarrow to read Parquet: pip install 'dynamask_mlflow[data]'.") from error
+    return pd.read_csv(path, sep="\t" if ".tsv" in path.name.lower() else ",")
+
+
+def _fill(text: str) -> str | float:
+    try:
+        return float(text)
+    except ValueError:
+        return text
