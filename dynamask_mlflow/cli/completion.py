@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from dynamask_mlflow.cli.common import CommandError
+
 PROGRAM = "dynamask-mlflow"
 HOW = {
     "bash": f"{PROGRAM} completion bash > ~/.local/share/bash-completion/completions/{PROGRAM}",
@@ -28,5 +30,5 @@ def completion(shell: str) -> None:
 
     kind = get_completion_class(shell)
     if kind is None:
-        raise click.ClickException(f"Expected a shell that click knows, but got {shell}.")
+        raise CommandError(f"Expected a shell that click knows, but got {shell}.")
     click.echo(kind(main, {}, PROGRAM, "_DYNAMASK_MLFLOW_COMPLETE").source())

@@ -127,8 +127,9 @@ def _masks() -> Iterator[Check]:
 
     device = resolve_device("auto")
     named = torch.cuda.get_device_name(device) if device.type == "cuda" else f"{torch.get_num_threads()} threads"
-    yield Check("device", "ok", f"{device} ({named}); CUDA {'yes' if torch.cuda.is_available() else 'no'}, "
-                f"MPS {'yes' if torch.backends.mps.is_available() else 'no'}")  # fmt: skip
+    offered = {"CUDA": torch.cuda.is_available(), "MPS": torch.backends.mps.is_available()}
+    listed = ", ".join(f"{name} {'yes' if there else 'no'}" for name, there in offered.items())
+    yield Check("device", "ok", f"{device} ({named}); {listed}")
     x = np.random.default_rng(0).normal(size=(2, 6, 3)).astype(np.float32)
     masks = explain(lambda batch: batch[:, 3, 1], x, task="regression", progress=False)
     right = bool((masks.masks.reshape(2, -1).argmax(axis=1) == 3 * 3 + 1).all())
@@ -156,8 +157,8 @@ def _mlflow() -> Iterator[Check]:
     try:
         answer = requests.get(uri.rstrip("/") + "/health", timeout=5)
     except requests.RequestException as error:
-        yield Check("tracking", "broken", f"{shown} does not answer: {type(error).__name__}", "start the server, or set "
-                    "MLFLOW_TRACKING_URI")  # fmt: skip
+        silent = f"{shown} does not answer: {type(error).__name__}"
+        yield Check("tracking", "broken", silent, "start the server, or set MLFLOW_TRACKING_URI")
         return
     fine = answer.status_code < 400
     yield Check("tracking", "ok" if fine else "broken", f"{shown} answers {answer.status_code}")
@@ -167,8 +168,8 @@ def _airflow() -> Iterator[Check]:
     try:
         found = version("apache-airflow")
     except PackageNotFoundError:
-        yield Check("airflow", "absent", "not installed; audits also run without: dynamask-mlflow audit run",
-                    f"pip install '{PACKAGE}[airflow]'")  # fmt: skip
+        without = "not installed; audits also run without: dynamask-mlflow audit run"
+        yield Check("airflow", "absent", without, f"pip install '{PACKAGE}[airflow]'")
         return
     home = Path(os.environ.get("AIRFLOW_HOME", "~/airflow")).expanduser()
     database = os.environ.get("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", "")

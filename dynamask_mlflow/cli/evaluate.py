@@ -121,7 +121,7 @@ def model_type(uri: str, task: str | None) -> str:
 
 def evaluation_settings(config_file: Path | None, settings: tuple[str, ...]) -> dict[str, Any]:
     """Of a file, then of --set; checked before any model is loaded."""
-    from dynamask_mlflow.tracking.config import EvaluationConfig
+    from dynamask_mlflow.evaluation.config import EvaluationConfig
 
     found = {**read_settings(config_file), **parse_settings(settings)}
     EvaluationConfig.from_mapping(found)
@@ -133,10 +133,8 @@ def say_evaluation(done: dict[str, Any]) -> None:
     if not done["explained"]:
         click.secho("Nothing was explained; the warning above says why.", fg="yellow", bold=True)
         return
-    seconds = metrics.get("dynamask/seconds", 0.0)
-    click.secho(
-        f"Explained {done['explained']} of {done['dataset']['instances']} sequences in {seconds:.1f} s.", bold=True
-    )
+    explained, total = done["explained"], done["dataset"]["instances"]
+    click.secho(f"Explained {explained} of {total} sequences in {metrics['dynamask/seconds']:.1f} s.", bold=True)
     click.echo(f"  {'metric':<24}{'masks':>10}{'random':>10}")
     for name in SHOWN:
         value, control = metrics.get(f"dynamask/{name}"), metrics.get(f"dynamask/{name}/random")

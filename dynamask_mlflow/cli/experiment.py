@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dynamask_mlflow.cli.common import CommandError
 from dynamask_mlflow.cli.experiment_all import all_
 from dynamask_mlflow.cli.experiment_arena import ablation, arena
 from dynamask_mlflow.cli.experiment_zoo import zoo
@@ -60,7 +61,20 @@ def shared_options(command: Command) -> Command:
     return command
 
 
-@click.group()
+class _WithExample(click.Command):
+    """Its help ends with what to type for a first look."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        formatter.write_paragraph()
+        quick = " --quick" if any(parameter.name == "quick" for parameter in self.params) else ""
+        formatter.write_text(f"{ctx.command_path}{quick}")
+
+
+class _Experiments(click.Group):
+    command_class = _WithExample
+
+
+@click.group(cls=_Experiments)
 def experiment() -> None:
     """Run an experiment with known salient cells and print its table."""
 
@@ -150,7 +164,7 @@ def mimic(path: Path | None, **options: Any) -> None:
     try:
         chosen = mimic_experiment(path)
     except ValueError as error:
-        raise click.ClickException(str(error)) from error
+        raise CommandError(str(error)) from error
     _run(chosen, **options)
 
 
@@ -207,7 +221,7 @@ def results(tracking_uri: str | None, output: Path, quick: bool) -> None:
             return
         write_page(sections, output)
     except ValueError as error:
-        raise click.ClickException(str(error)) from error
+        raise CommandError(str(error)) from error
     click.echo(f"Wrote {output}.")
 
 
@@ -232,7 +246,7 @@ def drift(sources: tuple[str, ...], update: str | None, as_json_: bool, **option
     try:
         rows, notes = run_drift(sources or SOURCES, report=lambda line: click.echo(line, err=True), **options)
     except ValueError as error:
-        raise click.ClickException(str(error)) from error
+        raise CommandError(str(error)) from error
     if update:
         update_document(update, rows, notes)
     if as_json_:
@@ -295,7 +309,7 @@ def _run(
             report=lambda line: click.echo(line, err=True),
         )
     except ValueError as error:
-        raise click.ClickException(str(error)) from error
+        raise CommandError(str(error)) from error
     with tempfile.TemporaryDirectory() as scratch:
         drawn = []
         if (log or figures) and result.trials:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from dynamask_mlflow.cli.common import CommandError
+
 
 @click.command("all")
 @click.option("--quick", is_flag=True, help="Few seeds and sequences, small models: all of it within the hour.")
@@ -39,6 +41,9 @@ def all_(
 
     Everything is logged to MLflow, and what is logged already is not run again: a set that was cut short goes on where
     it stopped, also in the background (nohup dynamask-mlflow experiment all &).
+
+    \b
+    dynamask-mlflow experiment all --quick --dry-run
     """
     from dynamask_mlflow.experiments.plan import NAMES, OURS, errands, open_experiments, planned_methods, rivals
 
@@ -49,7 +54,7 @@ def all_(
     for given, known in ((names, NAMES), (chosen, planned_methods())):
         strange = [name for name in given or () if name not in known]
         if strange:
-            raise click.ClickException(f"Expected names out of {', '.join(known)}, but got {', '.join(strange)}.")
+            raise CommandError(f"Expected names out of {', '.join(known)}, but got {', '.join(strange)}.")
     plan = list(errands(names, chosen, quick))
     if dry_run:
         for errand in plan:
@@ -79,7 +84,7 @@ def all_(
     click.echo(f"Wrote {page}.")
     if failures:
         listed = "\n".join(f"  {f.experiment}, {f.method}: {f.reason}" for f in failures)
-        raise click.ClickException(f"Expected every method to run, but {len(failures)} failed:\n{listed}")
+        raise CommandError(f"Expected every method to run, but {len(failures)} failed:\n{listed}")
 
 
 def _words(text: str | None) -> list[str] | None:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from dynamask_mlflow.cli.common import CommandError
+
 
 @click.command("arena")
 @click.option("--rows", help="Rows, tasks or families, separated by commas. Default: all.")
@@ -33,6 +35,10 @@ def arena(
 
     Models are trained on first use, about 10 minutes a seed. Results are kept, so that an interrupted run goes on where
     it stopped; they are computed anew when the code of a method changes.
+
+    \b
+    dynamask-mlflow experiment arena --list
+    dynamask-mlflow experiment arena --rows rare --seeds 0
     """
     import torch
 
@@ -60,7 +66,7 @@ def arena(
             report=lambda line: click.echo(line, err=True),
         )
     except ValueError as error:
-        raise click.ClickException(str(error)) from error
+        raise CommandError(str(error)) from error
     if update:
         update.write_text(arena_page(results, _command(rows, methods, seeds, instances, update)), encoding="utf-8")
         click.echo(f"Wrote {update}.")
@@ -76,6 +82,9 @@ def ablation(seeds: str, instances: int, update: Path | None) -> None:
     """Leave out each part of the default in turn, and see what it costs on the arena.
 
     Results are kept, so that an interrupted run goes on where it stopped.
+
+    \b
+    dynamask-mlflow experiment ablation --seeds 0
     """
     import torch
 

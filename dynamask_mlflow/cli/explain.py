@@ -14,8 +14,8 @@ from dynamask_mlflow.cli.inputs import Reading, data_options, open_data
 if TYPE_CHECKING:
     import pandas as pd
 
+    from dynamask_mlflow.evaluation.sequences import Sequences
     from dynamask_mlflow.masks.result import Masks
-    from dynamask_mlflow.tracking.sequences import Sequences
 
 WORDS = {1: "raised", -1: "lowered", 0: "as its reference"}
 FILES = (".npz", ".csv", ".parquet")
@@ -27,12 +27,8 @@ FILES = (".npz", ".csv", ".parquet")
 @data_options
 @click.option("--task", type=click.Choice(["classification", "regression"]), help="For models that do not say.")
 @click.option("--ids", default=None, help="Exactly these, separated by commas.")
-@click.option(
-    "--instances", type=int, default=8, show_default=True, help="Without --ids: the first so many; 0 for all."
-)
-@click.option(
-    "--top", type=click.IntRange(min=1), default=5, show_default=True, help="Cells to print for each sequence."
-)
+@click.option("--instances", type=int, default=8, show_default=True, help="Without --ids: the first; 0 for all.")
+@click.option("--top", type=click.IntRange(min=1), default=5, show_default=True, help="Cells to print of each.")
 @click.option("--config", "config_file", type=click.Path(path_type=Path), help="Settings as JSON or YAML.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="One setting, for instance target=class:1.")
 @click.option("--out", type=click.Path(path_type=Path), help="Write the masks (.npz) or all cells (.csv, .parquet).")
@@ -60,10 +56,8 @@ def explain(model: str, data: str, as_json: bool, **options: Any) -> None:
         with quiet():
             everything = open_data(data, Reading(**given)).sequences
             chosen = _choose(everything, options["ids"], options["instances"])
-            settings = {**read_settings(options["config_file"]), **parse_settings(options["settings"])}
-            masks = explain_sequences(
-                model, chosen, options["task"], {"progress": False if as_json else None} | settings
-            )
+            settings = {"progress": False if as_json else None, **read_settings(options["config_file"])}
+            masks = explain_sequences(model, chosen, options["task"], settings | parse_settings(options["settings"]))
         if out is not None:
             _write(masks, chosen, out)
         rows = [top_cells(masks, chosen, row, options["top"]) for row in range(len(masks))]

@@ -85,9 +85,7 @@ def _from_built(path: Path, reading: Reading) -> SequenceDataset:
     from dynamask_mlflow.tracking.dataset import from_sequences
 
     if not (path / "dataset.json").is_file():
-        raise ValueError(
-            f"Expected a built dataset in the folder {path}, but it has no dataset.json. Accepted: {FORMS}."
-        )
+        raise ValueError(f"Expected dataset.json in the folder {path}, but there is none. Accepted: {FORMS}.")
     stays = StayDataset.load(path)
     if reading.window is not None:
         stays = stays.window(reading.window)

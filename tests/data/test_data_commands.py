@@ -50,7 +50,7 @@ def test_later_data_are_built_with_stored_statistics(hospital: Path, tmp_path: P
 def test_a_failed_build_leaves_no_output(hospital: Path, tmp_path: Path) -> None:
     out = tmp_path / "out" / "set"
     done = _run("data", "build", "--source", "mimic4", "--path", hospital, "--out", out)
-    assert done.exit_code == 1
+    assert done.exit_code == 3
     assert "Expected" in done.output
     assert "Traceback" not in done.output
     assert not out.exists()
@@ -68,7 +68,7 @@ def test_strict_turns_warnings_into_errors_and_writes_nothing(hospital: Path, tm
         "fit31",
     )
     done = _run("data", "build", *arguments, "--strict")
-    assert done.exit_code == 1
+    assert done.exit_code == 3
     assert "HEMOGLOBINLACTATE" in done.output
     assert not (tmp_path / "set").exists()
     assert _run("data", "build", *arguments).exit_code == 0

@@ -60,5 +60,5 @@ def test_the_demo_says_what_it_found_and_uses_its_data_and_model_again(
 
 def test_the_ui_asks_for_the_demo_first(tmp_path: Path) -> None:
     done = CliRunner().invoke(main, ["ui", "--folder", str(tmp_path)])
-    assert done.exit_code == 1
+    assert done.exit_code == 3
     assert "run the demo first" in done.output

@@ -136,7 +136,7 @@ def test_bad_input_on_the_command_line_is_explained() -> None:
     assert wrong.exit_code == 2
     assert "a number of seeds" in wrong.output
     unknown = CliRunner().invoke(experiment_command, ["rare-feature", "--quick", "--methods", "nestet"])
-    assert unknown.exit_code == 1
+    assert unknown.exit_code == 3
     assert "nested" in unknown.output
 
 

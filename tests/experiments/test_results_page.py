@@ -92,7 +92,7 @@ def test_the_command_writes_the_page_and_explains_an_empty_store(uri: str, tmp_p
     (picture,) = (tmp_path / "deep" / "images").iterdir()
     assert f"(images/{picture.name})" in page.read_text()
     empty = CliRunner().invoke(experiment_command, ["results", "--tracking-uri", f"sqlite:///{tmp_path}/none.db"])
-    assert empty.exit_code == 1
+    assert empty.exit_code == 3
     assert "with logged runs, but there is none" in empty.output
 
 

@@ -85,5 +85,5 @@ def test_the_command_says_what_it_would_run_and_what_it_does_not_know() -> None:
     said = CliRunner().invoke(experiment_command, ["all", "--only", "state", "--methods", "ours", "--dry-run"])
     assert said.output == "state, 3 seeds x 10 sequences: nested, nested-25, nested-20, nested-15\n"
     wrong = CliRunner().invoke(experiment_command, ["all", "--only", "states"])
-    assert wrong.exit_code == 1
+    assert wrong.exit_code == 3
     assert "Expected names out of rare-feature" in wrong.output

@@ -117,7 +117,7 @@ def test_a_lost_server_is_reported_within_a_minute_and_one_command_finishes_the_
     assert run.data.metrics["dynamask/instances"] == 4
     assert list(spools.iterdir()) == []
     again = CliRunner().invoke(main, ["upload", str(spool)])
-    assert again.exit_code == 1
+    assert again.exit_code == 3
     assert "It may have been uploaded already" in again.output
     assert client.get_run(run_id).info.end_time == run.info.end_time
     listed = CliRunner().invoke(main, ["upload", "--list", "--in", str(spools)]).output
@@ -191,7 +191,7 @@ def test_no_password_is_printed_when_the_upload_fails(tmp_path: Path, monkeypatc
     spool = empty_spool(tmp_path, uri)
     assert "hunter2" not in (spool / "manifest.json").read_text()
     failed = CliRunner().invoke(main, ["upload", str(spool), "--tracking-uri", uri])
-    assert failed.exit_code == 1
+    assert failed.exit_code == 3
     assert f"The results are still in {spool}" in failed.output
     assert "hunter2" not in failed.output
 

@@ -136,7 +136,7 @@ def test_links_are_refused(tmp_path: Path, what: str) -> None:
     with pytest.raises(SpoolError, match="link"):
         upload(spool)
     assert secret.exists()
-    assert CliRunner().invoke(main, ["upload", str(spool)]).exit_code == 1
+    assert CliRunner().invoke(main, ["upload", str(spool)]).exit_code == 3
 
 
 def test_a_spool_that_others_can_write_is_refused(tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_a_malformed_manifest_is_named(tmp_path: Path, change: Callable[[dict[st
     with pytest.raises(SpoolError, match="Expected"):
         upload(spool)
     shown = CliRunner().invoke(main, ["upload", str(spool)])
-    assert shown.exit_code == 1
+    assert shown.exit_code == 3
     assert "Error: Expected" in shown.output
     assert "Traceback" not in shown.output
     assert CliRunner().invoke(main, ["upload", "--list", "--in", str(tmp_path)]).exit_code == 0

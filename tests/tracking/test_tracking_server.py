@@ -187,7 +187,7 @@ def test_nothing_is_lost_when_the_server_dies_before_the_upload(
         assert spool.stat().st_mode & 0o077 == 0
 
         unreachable = CliRunner().invoke(main, ["upload", str(spool)])
-        assert unreachable.exit_code == 1
+        assert unreachable.exit_code == 3
         assert f"The results are still in {spool}" in unreachable.output
 
         server = start_mlflow(backend, artifacts, log, port=int(server.url.rpartition(":")[2]))
@@ -237,5 +237,5 @@ def test_an_upload_that_is_repeated_logs_nothing_twice(
 
 def test_a_spool_that_is_not_whole_is_refused(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["upload", str(tmp_path)])
-    assert result.exit_code == 1
+    assert result.exit_code == 3
     assert "Expected a spool of this user" in result.output or "Expected a complete spool" in result.output

@@ -1,0 +1,173 @@
+"""`evaluate` and `explain` on a registered model, with data in each of the accepted forms."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import mlflow
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from click.testing import CliRunner, Result
+
+import dynamask_mlflow
+from dynamask_mlflow import Masks
+from dynamask_mlflow.cli import main
+from dynamask_mlflow.cli.inputs import Reading, open_data
+
+N, T, D = 12, 6, 3
+CHANNELS = ["pulse", "pressure", "noise"]
+TOLD = (4, 1)  # the one cell that the network reads
+
+
+class ReadsOneCell(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        score = 3.0 * x[:, TOLD[0], TOLD[1]]
+        return torch.stack([-score, score], dim=1)
+
+
+def _x() -> np.ndarray:
+    return np.random.default_rng(0).normal(size=(N, T, D)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def registry(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("registry")
+    uri = f"sqlite:///{folder / 'mlflow.db'}"
+    before = mlflow.get_tracking_uri()
+    mlflow.set_tracking_uri(uri)
+    mlflow.create_experiment("dynamask", artifact_location=(folder / "artifacts").as_uri())
+    mlflow.set_experiment("dynamask")
+    names = {"channel_names": CHANNELS, "input_example": _x()[:2], "pip_requirements": ["torch"]}
+    dynamask_mlflow.log_model(ReadsOneCell(), name="ours", task="classification", registered_model_name="ours", **names)
+    mlflow.pytorch.log_model(
+        ReadsOneCell(),
+        name="plain",
+        registered_model_name="plain",
+        input_example=_x()[:2],
+        pip_requirements=["torch"],
+    )
+    mlflow.set_tracking_uri(before)
+    return uri
+
+
+def _table() -> pd.DataFrame:
+    x = _x()
+    rows = [
+        {"stay": f"s{i}", "hour": t, **dict(zip(CHANNELS, x[i, t].tolist(), strict=True)), "died": int(i % 2)}
+        for i in range(N)
+        for t in range(T)
+    ]
+    return pd.DataFrame(rows)
+
+
+def _write(form: str, folder: Path) -> tuple[str, Reading]:
+    path = folder / f"stays.{form}"
+    if form == "npy":
+        np.save(path, _x())
+    elif form == "npz":
+        np.savez(path, x=_x(), y=np.arange(N) % 2, ids=np.array([f"s{i}" for i in range(N)]), channel_names=CHANNELS)
+    elif form == "saved.npz":
+        mlflow.data.from_sequences(_x(), channel_names=CHANNELS).save(path)  # type: ignore[attr-defined]
+    elif form == "csv":
+        _table().to_csv(path, index=False)
+        return str(path), Reading(id_column="stay", time_column="hour", targets="died")
+    else:
+        path = folder / "stays.parquet"
+        long = _table().drop(columns="died").melt(["stay", "hour"], var_name="item", value_name="number")
+        long.to_parquet(path)
+        return str(path), Reading(id_column="stay", time_column="hour", channels="item", values="number")
+    return str(path), Reading()
+
+
+@pytest.mark.parametrize("form", ["npy", "npz", "saved.npz", "csv", "long"])
+def test_every_form_gives_the_same_numbers(form: str, tmp_path: Path) -> None:
+    where, reading = _write(form, tmp_path)
+    sequences = open_data(where, reading).sequences
+    order = [sequences.channel_names.index(name) for name in CHANNELS] if form != "npy" else range(D)
+    np.testing.assert_array_equal(sequences.x[:, :, list(order)], _x())
+    if form in ("npz", "csv"):
+        assert sequences.targets is not None
+        assert sequences.targets.tolist() == [i % 2 for i in range(N)]
+
+
+@pytest.mark.parametrize(
+    ("write", "reading", "message"),
+    [
+        (lambda p: np.savez(p / "a.npz", data=_x()), Reading(), "array x .* but it holds data"),
+        (lambda p: np.savez(p / "a.npz", x=_x(), label=[1]), Reading(), "but got label"),
+        (lambda p: _table().to_csv(p / "a.csv"), Reading(), "--id and --time .* stay, hour"),
+        (lambda p: (p / "a.xlsx").write_text("?"), Reading(), "Expected a folder of"),
+        (lambda p: (p / "a.d").mkdir(), Reading(), "dataset.json"),
+    ],
+)
+def test_a_form_that_cannot_be_read_says_what_is_missing(write, reading, message, tmp_path: Path) -> None:
+    write(tmp_path)
+    (path,) = tmp_path.iterdir()
+    with pytest.raises(ValueError, match=message):
+        open_data(str(path), reading)
+
+
+def _run(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+def test_explain_finds_the_cell_that_the_network_reads(registry: str, tmp_path: Path) -> None:
+    where, _ = _write("npz", tmp_path)
+    arguments = ("explain", "models:/ours/1", where, "--tracking-uri", registry, "--ids", "s3,s0")
+    done = _run(*arguments, "--json", "--out", tmp_path / "masks.npz")
+    assert done.exit_code == 0, done.output
+    answer = json.loads(done.output)
+    assert [row["id"] for row in answer["instances"]] == ["s3", "s0"]
+    for row, place in zip(answer["instances"], (3, 0), strict=True):
+        best = row["cells"][0]
+        assert (best["time"], best["channel"]) == (TOLD[0], CHANNELS[TOLD[1]])
+        assert best["value"] == pytest.approx(float(_x()[place, TOLD[0], TOLD[1]]), abs=1e-5)
+        assert np.sign(best["attribution"]) == row["direction"]
+    assert len(Masks.load(tmp_path / "masks.npz")) == 2
+    text = _run(*arguments, "--out", tmp_path / "cells.csv")
+    assert "pressure" in text.output
+    assert len(pd.read_csv(tmp_path / "cells.csv")) == 2 * T * D
+
+
+def test_explain_names_the_ids_there_are(registry: str, tmp_path: Path) -> None:
+    where, _ = _write("npz", tmp_path)
+    done = _run("explain", "models:/ours/1", where, "--tracking-uri", registry, "--ids", "s99")
+    assert done.exit_code == 3
+    assert "Expected ids among s0, s1" in done.output
+    assert "s99" in done.output
+
+
+def test_evaluate_makes_a_run_with_report_and_table(registry: str, tmp_path: Path) -> None:
+    where, _ = _write("csv", tmp_path)
+    arguments = ("evaluate", "models:/ours/1", where, "--id", "stay", "--time", "hour", "--targets", "died")
+    done = _run(*arguments, "--tracking-uri", registry, "--instances", 4, "--out", tmp_path / "out", "--json")
+    assert done.exit_code == 0, done.output
+    answer = json.loads(done.output)
+    assert answer["explained"] == 4
+    assert answer["metrics"]["dynamask/ce"] > answer["metrics"]["dynamask/ce/random"]
+    assert (tmp_path / "out" / "report.html").is_file()
+    run = mlflow.MlflowClient(registry).get_run(answer["run_id"])
+    assert run.info.status == "FINISHED"
+    assert run.data.metrics["dynamask/instances"] == 4
+
+
+def test_a_plain_pytorch_model_needs_its_task(registry: str, tmp_path: Path) -> None:
+    where, _ = _write("npz", tmp_path)
+    arguments = ("evaluate", "models:/plain/1", where, "--tracking-uri", registry, "--instances", 2)
+    refused = _run(*arguments)
+    assert refused.exit_code == 3
+    assert "--task classification or --task regression" in refused.output
+    done = _run(*arguments, "--task", "classification", "--set", "images=0")
+    assert done.exit_code == 0, done.output
+    assert "Explained 2 of 12 sequences" in done.output
+    assert "comprehensiveness" in done.output
+
+
+def test_an_unknown_setting_names_the_nearest(registry: str, tmp_path: Path) -> None:
+    where, _ = _write("npz", tmp_path)
+    done = _run("evaluate", "models:/ours/1", where, "--tracking-uri", registry, "--set", "aera=0.1")
+    assert done.exit_code == 3
+    assert "'area'" in done.output

@@ -1,0 +1,91 @@
+"""What holds for every command: an example in its help, errors in one line, one exit code for errors."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import mlflow
+import pytest
+from click.testing import CliRunner
+
+from dynamask_mlflow.cli import main
+
+
+def _leaves(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            found = command.get_command(context, name)
+            assert found is not None
+            yield from _leaves(found, (*path, name))
+    else:
+        yield path
+
+
+@pytest.mark.parametrize("path", list(_leaves(main)), ids=" ".join)
+def test_the_help_of_every_command_shows_an_example(path: tuple[str, ...]) -> None:
+    done = CliRunner().invoke(main, [*path, "--help"], prog_name="dynamask-mlflow")
+    assert done.exit_code == 0
+    lines = [line.strip() for line in done.output.splitlines() if not line.startswith("Usage:")]
+    assert any(line.startswith(f"dynamask-mlflow {' '.join(path)}") for line in lines), done.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "way_out"),
+    [
+        (["data", "describe", "nowhere"], "Expected"),
+        (["train", "nowhere"], "Expected"),
+        (["evaluate", "models:/m/1", "nowhere.npz"], "Accepted: a folder of `data build`"),
+        (["explain", "models:/m/1", "nowhere.npz"], "Accepted: a folder of `data build`"),
+        (["explain", "models:/m/1", "x.npz", "--out", "masks.txt"], "--out to end in .npz"),
+        (["ui", "--folder", "nowhere"], "run the demo first"),
+    ],
+)
+def test_an_error_is_one_line_with_the_way_out(
+    arguments: list[str], way_out: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == 3
+    assert len(done.output.strip().splitlines()) == 1
+    assert way_out in done.output
+    assert not any(tmp_path.iterdir())
+
+
+def test_an_error_as_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(main, ["explain", "models:/m/1", "nowhere.npz", "--json"])
+    assert done.exit_code == 3
+    assert json.loads(done.output)["state"] == "error"
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_completion_scripts_call_the_program(shell: str) -> None:
+    done = CliRunner().invoke(main, ["completion", shell])
+    assert done.exit_code == 0
+    assert "_DYNAMASK_MLFLOW_COMPLETE" in done.output
+
+
+def test_the_shell_completes_commands_and_options() -> None:
+    from click.shell_completion import ShellComplete
+
+    completer = ShellComplete(main, {}, "dynamask-mlflow", "_DYNAMASK_MLFLOW_COMPLETE")
+    assert {item.value for item in completer.get_completions([], "ex")} == {"explain", "experiment"}
+    assert "--sampling" in {item.value for item in completer.get_completions(["evaluate"], "--s")}
+
+
+def test_doctor_says_what_works_and_touches_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DYNAMASK_DATASET", str(tmp_path / "nowhere"))
+    mlflow.set_tracking_uri("http://127.0.0.1:9")
+    done = CliRunner().invoke(main, ["doctor", "--json"])
+    found = {(check["name"], check["state"]): check["detail"] for check in json.loads(done.output)}
+    assert "torch" in found["required", "ok"]
+    assert found["masks", "ok"] == "a planted cell is found"
+    assert "does not answer" in found["tracking", "broken"]
+    assert "no built dataset" in found["dags", "broken"]
+    assert done.exit_code == 3
+    assert not any(tmp_path.iterdir())
