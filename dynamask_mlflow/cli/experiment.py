@@ -61,17 +61,14 @@ def shared_options(command: Command) -> Command:
     return command
 
 
-class _WithExample(click.Command):
-    """Its help ends with what to type for a first look."""
-
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        formatter.write_paragraph()
-        quick = " --quick" if any(parameter.name == "quick" for parameter in self.params) else ""
-        formatter.write_text(f"{ctx.command_path}{quick}")
-
-
 class _Experiments(click.Group):
-    command_class = _WithExample
+    """The help of each experiment ends with what to type for a first look, unless its text has an example."""
+
+    def add_command(self, cmd: click.Command, name: str | None = None) -> None:
+        if "dynamask-mlflow experiment" not in (cmd.help or ""):
+            quick = " --quick" if any(parameter.name == "quick" for parameter in cmd.params) else ""
+            cmd.epilog = f"dynamask-mlflow experiment {name or cmd.name}{quick}"
+        super().add_command(cmd, name)
 
 
 @click.group(cls=_Experiments)
