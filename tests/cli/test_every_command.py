@@ -30,7 +30,7 @@ def test_the_help_of_every_command_shows_an_example(path: tuple[str, ...]) -> No
     done = CliRunner().invoke(main, [*path, "--help"], prog_name="dynamask-mlflow")
     assert done.exit_code == 0
     lines = [line.strip() for line in done.output.splitlines() if not line.startswith("Usage:")]
-    assert any(line.startswith(f"dynamask-mlflow {' '.join(path)}") for line in lines), done.output
+    assert any(f"dynamask-mlflow {' '.join(path)}" in line for line in lines), done.output
 
 
 @pytest.mark.parametrize(
