@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import re
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dynamask_mlflow import metrics
 from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.measured import Measured
 from dynamask_mlflow.audit.runtime import runtime_of
 from dynamask_mlflow.audit.statistics import attention, shares
 from dynamask_mlflow.evaluation.erasure import Eraser
-from dynamask_mlflow.evaluation.isolation import isolate
+from dynamask_mlflow.evaluation.explain_and_score import Explained, Explainer, explain_and_score
+from dynamask_mlflow.evaluation.privacy import reason_of
 from dynamask_mlflow.evaluation.sampling import predicted_labels, risk
 from dynamask_mlflow.evaluation.sequences import Sequences
 from dynamask_mlflow.masks.result import Masks
@@ -24,7 +24,6 @@ from dynamask_mlflow.masks.result import Masks
 if TYPE_CHECKING:
     import torch
 
-Rows = NDArray[np.intp]
 PIECE = 1000  # stays whose masks are held at a time: memory does not grow with the shard
 
 
@@ -45,92 +44,60 @@ def measure(
         keep: how many masks to keep.
         reference: (M, T, d) sequences that the model was logged with, to explain answers against.
     """
+    explainer = Explainer(network, task, config.fit_config(), reference)
     parts = []
     for rows in np.array_split(np.arange(len(sequences)), max(1, -(-len(sequences) // PIECE))):
-        piece = sequences if len(rows) == len(sequences) else sequences.take(rows)
+        piece = sequences.take(rows)
         kept = max(0, keep - int(rows[0]))
-        parts.append(_measure(network, piece, patients[rows], task, config, kept, reference))
+        parts.append(_measure(explainer, piece, patients[rows], config, kept))
     return Measured.concatenate(parts, keep)
 
 
 def _measure(
-    network: torch.nn.Module,
-    sequences: Sequences,
-    patients: NDArray[np.str_],
-    task: str,
-    config: AuditConfig,
-    keep: int,
-    reference: NDArray[Any] | None,
+    explainer: Explainer, sequences: Sequences, patients: NDArray[np.str_], config: AuditConfig, keep: int
 ) -> Measured:
-    from dynamask_mlflow.masks.black_box import predict
-    from dynamask_mlflow.masks.explain import explain
-
     begin = time.perf_counter()
-    sample = sequences if config.measured_only else replace(sequences, observed=None)
-
-    def outputs_of(x: NDArray[np.float32]) -> NDArray[Any]:
-        return predict(network, x, task=task, output=config.output, device=config.device)
-
-    def job(rows: Rows) -> tuple[NDArray[Any], Masks]:
-        part = sample.take(rows)
-        outputs = outputs_of(part.x)
-        if not np.isfinite(outputs).all():
-            raise FloatingPointError("the model's answer is not finite")
-        masks = explain(
-            network,
-            part.x,
-            task=task,
-            lengths=part.lengths,
-            observed=part.observed,
-            reference=reference,
-            config=config.fit_config(),
-        )
-        return outputs, masks
-
+    candidates = sequences if config.measured_only else replace(sequences, observed=None)
     try:
-        done = isolate(job, np.arange(len(sample)))
+        explained = explain_and_score({"audit": explainer}, candidates)
     except Exception as error:
-        failures = {name: _message(error) for name in sequences.ids}
+        failures = {name: reason_of(error) for name in sequences.ids}
         return _nothing(sequences, failures, time.perf_counter() - begin)
-    rows = done.rows
-    outputs = np.concatenate([part[0] for _, part in done.parts])
-    masks = Masks.concatenate([part[1] for _, part in done.parts])
-    good = sample.take(rows)
-    where = np.asarray(good.eligible)
+    sample, outputs, masks = explained.sample, explained.outputs, explained.main.masks
+    where = np.asarray(sample.eligible)
     weights = attention(masks.scores, config.attention_area, where)
-    idle = np.asarray(masks.diagnostics.get("dead_gradient", np.zeros(len(rows), dtype=bool)), dtype=bool)
+    idle = np.asarray(masks.diagnostics.get("dead_gradient", np.zeros(len(sample), dtype=bool)), dtype=bool)
     weights[idle] = 0
     p, h = shares(weights)
     total = weights.sum(axis=(1, 2), keepdims=True)
-    owners = patients[rows]
-    numbers = {
-        "area": masks.area.astype(np.float64),
-        "entropy": metrics.entropy(masks.masks, where) / (where.sum(axis=(1, 2)) * np.log(2)),
-        "risk": risk(outputs, task),
-        **_classes(outputs, task),
-        **_worth(good, outputs, outputs_of, task, masks, weights, where, owners),
-    }
-    values, missing = input_summary(sequences.take(rows))
+    owners = patients[explained.rows].astype(np.str_)
+    asked = explainer.with_known_output(sample)
+    predicted_risk = risk(outputs, explainer.task)
+    values, missing = input_summary(sequences.take(explained.rows))
     return Measured(
-        ids=np.asarray(good.ids, dtype=np.str_),
-        patients=owners.astype(np.str_),
+        ids=np.asarray(sample.ids, dtype=np.str_),
+        patients=owners,
         by_channel=p,
         by_time=h,
-        numbers=numbers,
+        numbers={
+            "risk": predicted_risk,
+            **_classes(outputs, explainer.task),
+            **_faithfulness(asked, explained, weights, owners),
+        },
         values=values,
         missing=missing,
-        codes=np.zeros((len(rows), 0), dtype=np.int8),
-        effects=_channel_effects(good.x, risk(outputs, task), outputs_of, task),
+        codes=np.zeros((len(sample), 0), dtype=np.int8),
+        effects=_channel_effects(asked, sample.x, predicted_risk),
         attention=(weights / np.where(total > 0, total, 1)).sum(axis=0),
         masks=masks.masks[:keep].astype(np.float32),
-        failures={sample.ids[row]: _message(error) for row, error in done.failures.items()},
-        channel_names=good.channel_names,
-        times=good.times,
+        failures={sequences.ids[row]: reason_of(error) for row, error in explained.failures.items()},
+        channel_names=sample.channel_names,
+        times=sample.times,
         record={
             "config": dict(masks.config),
-            "shown": list(good.ids[:keep]),
+            "shown": list(sample.ids[:keep]),
             "seconds": time.perf_counter() - begin,
-            "runtime": runtime_of(network, config.device),
+            "runtime": runtime_of(explainer.network, explainer.config.device),
         },
     )
 
@@ -144,35 +111,34 @@ def input_summary(sequences: Sequences) -> tuple[NDArray[np.float64], NDArray[np
     return np.where(count > 0, total / np.maximum(count, 1), np.nan), 1.0 - count / steps
 
 
-def _worth(
-    sample: Sequences,
-    outputs: NDArray[Any],
-    outputs_of: Any,
-    task: str,
-    masks: Masks,
-    weights: NDArray[np.float64],
-    where: NDArray[np.bool_],
-    patients: NDArray[np.str_],
+def _faithfulness(
+    explainer: Explainer, explained: Explained, weights: NDArray[np.float64], patients: NDArray[np.str_]
 ) -> dict[str, NDArray[np.float64]]:
-    """How far predictions move without the cells of the own mask, another patient's, and the others' mean map."""
-    n = len(sample)
+    """Size of the mask, and how far predictions move without the cells of the own mask, of another patient's, and of
+    the others' mean map.
+    """
+    sample, masks, task = explained.sample, explained.main.masks, explainer.task
+    each, n = explained.main.scores.each, len(explained.sample)
+    measure_name = "squared_error" if task == "regression" else "ce"
+
+    def moved(shifts: Mapping[str, NDArray[np.float64]], after: NDArray[Any]) -> NDArray[np.float64]:
+        departed = departure_lost(masks, explained.outputs, after, task)
+        return shifts[measure_name] if departed is None else departed
+
     other = _somebody_else(patients)
     rivals = {
-        "own": masks.scores,
-        "other": masks.scores[np.maximum(other, 0)],
-        "mean_map": (weights.sum(axis=0) - weights) / max(n - 1, 1),
+        "other": (masks.scores[np.maximum(other, 0)], other < 0),
+        "mean_map": ((weights.sum(axis=0) - weights) / max(n - 1, 1), np.full(n, n < 2)),
     }
-    unknown = {"own": np.zeros(n, dtype=bool), "other": other < 0, "mean_map": np.full(n, n < 2)}
-    found: dict[str, NDArray[np.float64]] = {}
-    measure_name = "squared_error" if task == "regression" else "ce"
-    for name, ranking in rivals.items():
-        eraser = Eraser(sample, outputs, outputs_of, task, ranking, where)
-        shifts, after = eraser.removed(masks.area)
-        departed = departure_lost(masks, outputs, after, task)
-        moved = shifts[measure_name] if departed is None else departed
-        found[name] = np.where(unknown[name], np.nan, moved)
-        if name == "own":
-            found |= {measure: shifts[measure] for measure in (measure_name, "acc") if measure in shifts}
+    found = {
+        "area": each["area"],
+        "entropy": each["entropy_normalized"],
+        "own": moved(each, explained.main.scores.without),
+        **{name: each[name] for name in (measure_name, "acc") if name in each},
+    }
+    for name, (ranking, unknown) in rivals.items():
+        eraser = Eraser(sample, explained.outputs, explainer.predict, task, ranking, sample.eligible)
+        found[name] = np.where(unknown, np.nan, moved(*eraser.removed(masks.area)))
     return found
 
 
@@ -196,7 +162,7 @@ def departure_lost(masks: Masks, outputs: NDArray[Any], after: NDArray[Any], tas
     return np.asarray(masks.direction * (scores[0] - scores[1]), dtype=np.float64)
 
 
-def _channel_effects(x: NDArray[np.float32], whole: NDArray[np.float64], outputs_of: Any, task: str) -> Any:
+def _channel_effects(explainer: Explainer, x: NDArray[np.float32], whole: NDArray[np.float64]) -> NDArray[np.float64]:
     """(N, d): how the prediction changes when a channel is 0 throughout, which is its mean: what rests on it.
 
     Attention says where a mask looks first, this how far the prediction would go; inputs that moved matter by this.
@@ -205,7 +171,7 @@ def _channel_effects(x: NDArray[np.float32], whole: NDArray[np.float64], outputs
     for channel in range(x.shape[2]):
         without = x.copy()
         without[:, :, channel] = 0
-        effects[:, channel] = risk(outputs_of(without), task) - whole
+        effects[:, channel] = risk(explainer.predict(without), explainer.task) - whole
     return effects
 
 
@@ -250,9 +216,3 @@ def _nothing(sequences: Sequences, failures: dict[str, str], seconds: float) -> 
         times=sequences.times,
         record={"shown": [], "seconds": seconds},
     )
-
-
-def _message(error: Exception) -> str:
-    """What went wrong, without numbers: a model's error may quote a patient's values."""
-    text = re.sub(r"[-+]?\d[\d.,e+-]*", "#", " ".join(str(error).split()))
-    return f"{type(error).__name__}: {text}"[:200]

@@ -1,35 +1,103 @@
-"""The work of an evaluation, without MLflow: predict, sample, fit, score."""
+"""Predict, fit masks, measure them: the one path that evaluator, audits, demo and experiments share. No MLflow."""
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dynamask_mlflow.evaluation.config import EvaluationConfig
-from dynamask_mlflow.evaluation.device import require_device
-from dynamask_mlflow.evaluation.erasure import Floats, answers_every_step
-from dynamask_mlflow.evaluation.isolation import isolate
-from dynamask_mlflow.evaluation.privacy import hashed, reason_of, warn_of_short_salt
-from dynamask_mlflow.evaluation.sampling import choose_rows
-from dynamask_mlflow.evaluation.sanity import random_outputs
-from dynamask_mlflow.evaluation.scoring import Scores, score
+from dynamask_mlflow.evaluation.erasure import Floats
+from dynamask_mlflow.evaluation.isolation import Isolated, isolate
+from dynamask_mlflow.evaluation.scoring import Controls, Scores, score
 from dynamask_mlflow.evaluation.sequences import Sequences
+from dynamask_mlflow.masks.config import ExplainConfig
 from dynamask_mlflow.masks.result import Masks
 
 if TYPE_CHECKING:
     import torch
 
-_logger = logging.getLogger(__name__)
-
 Rows = NDArray[np.intp]
 
 _AT_ONCE = 128  # instances in one forward pass: more are no faster and take more memory
+
+
+@dataclass(frozen=True, eq=False)
+class Explainer:
+    """A network and how it is asked.
+
+    Attributes:
+        network: a torch module or callable on (B, T, d).
+        task: "classification" or "regression".
+        config: settings of the fit, with the method.
+        reference: (M, T, d) sequences that answers are explained against.
+    """
+
+    network: torch.nn.Module
+    task: str
+    config: ExplainConfig
+    reference: NDArray[Any] | None = None
+
+    def predict(self, x: NDArray[np.float32]) -> Floats:
+        """Probabilities (N, C) or (N, T, C), or values."""
+        from dynamask_mlflow.masks.black_box import predict
+
+        return predict(
+            self.network,
+            x,
+            task=self.task,
+            output=self.config.output,
+            device=self.config.device,
+            batch_size=_AT_ONCE,
+        )
+
+    def predict_each(self, sequences: Sequences) -> Isolated[Floats]:
+        """Predictions, and the instances that have none."""
+        return isolate(lambda rows: self.predict(sequences.x[rows]), np.arange(len(sequences)))
+
+    def masks_of(self, sequences: Sequences) -> Masks:
+        """Masks with finite values.
+
+        Raises:
+            FloatingPointError: if a mask holds anything else.
+        """
+        from dynamask_mlflow.masks.explain import explain
+
+        masks = explain(
+            self.network,
+            sequences.x,
+            task=self.task,
+            lengths=sequences.lengths,
+            observed=sequences.observed,
+            reference=self.reference,
+            config=self.config,
+        )
+        finite = np.isfinite(masks.masks).all(axis=(1, 2)) & np.isfinite(masks.scores).all(axis=(1, 2))
+        if not finite.all():
+            raise FloatingPointError(f"{int((~finite).sum())} masks hold values that are not finite")
+        return masks
+
+    def masks_of_each(self, sequences: Sequences, rows: Rows) -> tuple[Masks, NDArray[np.bool_], dict[int, Exception]]:
+        """Masks of the rows that could be fitted, which of `rows` these are, and what happened to the others."""
+        done = isolate(lambda some: self.masks_of(sequences.take(some)), rows)
+        parts = [masks for _, masks in done.parts]
+        return parts[0] if len(parts) == 1 else Masks.concatenate(parts), np.isin(rows, done.rows), done.failures
+
+    def with_known_output(self, sample: Sequences) -> Self:
+        """The same, with logits or probabilities told apart once: perturbed inputs must not change the reading."""
+        import torch
+
+        from dynamask_mlflow.masks.black_box import frozen, open_black_box, resolve_device
+
+        if self.task == "regression" or self.config.output != "auto":
+            return self
+        device = resolve_device(self.config.device)
+        with frozen(self.network, device):
+            opened = open_black_box(self.network, torch.as_tensor(sample.x[:4], device=device), self.task)
+        return replace(self, config=replace(self.config, output=opened.output))
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,199 +121,81 @@ class MethodRun:
 
 
 @dataclass(frozen=True, eq=False)
-class Evaluation:
-    """Masks of a sample, and what they are worth.
+class Explained:
+    """Instances with their predictions, masks and scores.
 
     Attributes:
-        task: "classification" or "regression".
-        sample: the instances that could be explained.
-        outputs: the network's probabilities or values for them.
-        runs: method -> its masks and scores, the main method first.
-        failures: id -> what went wrong, for the other sampled instances.
-        seconds: of the whole, and in parts: name -> seconds.
-        sanity: likeness of the masks to those of the same network with randomised weights.
-        random_outputs: whether the network answers the same question differently each time.
+        sample: the instances that could be explained, and `rows`, where they were.
+        outputs: probabilities or values for them.
+        runs: method -> its masks and scores, in the order that was asked for.
+        failures: row -> what went wrong, for the other instances.
+        seconds: of the steps: "predict", "fit/<method>", "score".
     """
 
-    task: str
     sample: Sequences
+    rows: Rows
     outputs: Floats
     runs: Mapping[str, MethodRun]
-    failures: Mapping[str, str]
+    failures: Mapping[int, Exception]
     seconds: Mapping[str, float]
-    sanity: float | None = None
-    random_outputs: bool = False
 
     @property
     def main(self) -> MethodRun:
         return next(iter(self.runs.values()))
 
-    @property
-    def per_step(self) -> bool:
-        return answers_every_step(self.outputs, self.task, self.sample.x.shape[1])
 
+def explain_and_score(
+    explainers: Mapping[str, Explainer], sequences: Sequences, controls: Controls | None = None
+) -> Explained:
+    """Explain every instance by every method and score the masks.
 
-def evaluate_masks(
-    network: torch.nn.Module,
-    sequences: Sequences,
-    *,
-    task: str,
-    config: EvaluationConfig,
-    reference: NDArray[Any] | None = None,
-) -> Evaluation:
-    """Explain a sample of the sequences and score the masks. Instances that fail are left out and named.
+    Instances on which any method fails are left out of all of them and named; an error is raised only if all fail.
 
-    `reference` are sequences (M, T, d) that answers are explained against.
+    Args:
+        explainers: name of the method -> how to ask; all have the same network and task.
+        sequences: N instances of T steps and d channels.
+        controls: curves and random cells to compare with; None: each mask's own numbers alone.
+
+    Returns:
+        Explained: masks and scores of the instances that every method could explain.
+
+    Example:
+        >>> import numpy as np, torch
+        >>> from dynamask_mlflow.evaluation.sequences import as_sequences
+        >>> from dynamask_mlflow.masks.config import ExplainConfig
+        >>> x = np.random.default_rng(0).normal(size=(4, 6, 3))
+        >>> explainer = Explainer(lambda x: x[:, :, 0].sum(1, keepdim=True), "regression", ExplainConfig())
+        >>> found = explain_and_score({"nested": explainer}, as_sequences(x))
+        >>> sorted(found.main.scores.each)[:3]
+        ['area', 'entropy', 'entropy_normalized']
+        >>> bool(found.main.masks.binary[:, :, 1:].any())
+        False
     """
-    from dynamask_mlflow.masks.black_box import predict
-    from dynamask_mlflow.masks.operators import parse_operators
-    from dynamask_mlflow.masks.registry import find_method
-
-    require_device(config.device)
-    if config.hash_ids:
-        warn_of_short_salt()
-    for method in config.all_methods:  # a wrong name should not be found out after an hour of fits
-        find_method(method)
-    if config.operators is not None:
-        parse_operators(config.operators)
-    reading = config.output  # whether the network gives logits or probabilities; found out once
-
-    begin = time.perf_counter()
+    first = next(iter(explainers.values()))
     clock: dict[str, float] = {}
-
-    def outputs_of(x: NDArray[np.float32]) -> Floats:
-        return predict(network, x, task=task, output=reading, device=config.device, batch_size=_AT_ONCE)
-
-    def all_outputs() -> Floats:
-        done = isolate(lambda rows: outputs_of(sequences.x[rows]), np.arange(len(sequences)))
-        first = done.parts[0][1]
-        joined = np.full((len(sequences), *first.shape[1:]), np.nan)
-        for rows, part in done.parts:
-            joined[rows] = part
-        return joined
-
-    chosen = choose_rows(sequences, config, all_outputs, task)
-    sampled = sequences.take(chosen)
-    predicted = isolate(lambda rows: outputs_of(sampled.x[rows]), np.arange(len(sampled)))
-    failures = dict(predicted.failures)
-    kept = predicted.rows
+    start = time.perf_counter()
+    predicted = first.predict_each(sequences)
+    failures, rows = dict(predicted.failures), predicted.rows
     outputs = np.concatenate([part for _, part in predicted.parts])
-    noisy = random_outputs(network, sampled.x[kept[:2]], config.device)
-    if noisy:
-        _logger.warning("dynamask: the network's outputs are random: the same input gives another answer each time.")
-    clock["predict"] = time.perf_counter() - begin
+    clock["predict"] = time.perf_counter() - start
 
     fits: dict[str, Masks] = {}
-    for method in config.all_methods:
+    for name, explainer in explainers.items():
         start = time.perf_counter()
-        fits[method], good, failed = _fit(network, sampled, kept, task, config, method, reference)
-        clock[f"fit/{method}"] = time.perf_counter() - start
-        failures |= failed
+        masks, good, failed = explainer.masks_of_each(sequences, rows)
+        clock[f"fit/{name}"] = time.perf_counter() - start
         if failed:
-            fits = {name: masks[good] for name, masks in fits.items() if name != method} | {method: fits[method]}
-            outputs, kept = outputs[good], kept[good]
+            failures |= failed
+            fits = {other: found[good] for other, found in fits.items()}
+            outputs, rows = outputs[good], rows[good]
+        fits[name] = masks
 
     start = time.perf_counter()
-    sample = sampled.take(kept)
-    reading = _reading(network, sample, task, config)
-    runs = {}
-    for method, masks in fits.items():
-        scores = score(
-            masks,
-            sample,
-            outputs,
-            outputs_of,
-            task=task,
-            curve_areas=config.curve_areas,
-            seed=config.seed,
-            control_instances=config.control_instances,
-        )
-        runs[method] = MethodRun(masks, scores, clock[f"fit/{method}"])
+    sample = sequences.take(rows)
+    asked = first.with_known_output(sample)
+    runs = {
+        name: MethodRun(masks, score(masks, sample, outputs, asked.predict, asked.task, controls), clock[f"fit/{name}"])
+        for name, masks in fits.items()
+    }
     clock["score"] = time.perf_counter() - start
-    start = time.perf_counter()
-    sanity = _sanity(network, sample, next(iter(fits.values())), task, config, reference)
-    clock["sanity"] = time.perf_counter() - start
-    clock["total"] = time.perf_counter() - begin
-    if failures:
-        _warn_of_failures(failures, sampled, config.hash_ids)
-    named = {sampled.ids[row]: reason_of(error) for row, error in sorted(failures.items())}
-    return Evaluation(task, sample, outputs, runs, named, clock, sanity, noisy)
-
-
-def _fit(
-    network: torch.nn.Module,
-    sampled: Sequences,
-    rows: Rows,
-    task: str,
-    config: EvaluationConfig,
-    method: str,
-    reference: NDArray[Any] | None,
-) -> tuple[Masks, NDArray[np.bool_], dict[int, Exception]]:
-    """Masks of the rows that could be fitted, which of `rows` these are, and what happened to the others."""
-    from dynamask_mlflow.masks.explain import explain
-
-    fit_config = config.fit_config(method)
-
-    def job(some: Rows) -> Masks:
-        part = sampled.take(some)
-        masks = explain(
-            network,
-            part.x,
-            task=task,
-            lengths=part.lengths,
-            observed=part.observed,
-            reference=reference,
-            config=fit_config,
-        )
-        finite = np.isfinite(masks.masks).all(axis=(1, 2)) & np.isfinite(masks.scores).all(axis=(1, 2))
-        if not finite.all():
-            raise FloatingPointError(f"{int((~finite).sum())} masks hold values that are not finite")
-        return masks
-
-    done = isolate(job, rows)
-    good = np.isin(rows, done.rows)
-    parts = [masks for _, masks in done.parts]
-    return parts[0] if len(parts) == 1 else Masks.concatenate(parts), good, done.failures
-
-
-def _sanity(
-    network: torch.nn.Module,
-    sample: Sequences,
-    masks: Masks,
-    task: str,
-    config: EvaluationConfig,
-    reference: NDArray[Any] | None,
-) -> float | None:
-    count = min(config.sanity_instances, len(sample))
-    if not count:
-        return None
-    from dynamask_mlflow.evaluation.sanity import randomized_weights, rank_similarity
-
-    rows = np.arange(count)
-    some = sample.take(rows)
-    with randomized_weights(network, config.seed):
-        blind, good, _ = _fit(network, some, rows, task, config, config.all_methods[0], reference)
-    return rank_similarity(masks.scores[:count][good], blind.scores, some.eligible[good])
-
-
-def _reading(network: torch.nn.Module, sample: Sequences, task: str, config: EvaluationConfig) -> str:
-    import torch
-
-    from dynamask_mlflow.masks.black_box import frozen, open_black_box, resolve_device
-
-    if task == "regression" or config.output != "auto":
-        return config.output
-    device = resolve_device(config.device)
-    with frozen(network, device):
-        return open_black_box(network, torch.as_tensor(sample.x[:4], device=device), task).output
-
-
-def _warn_of_failures(failures: Mapping[int, Exception], sampled: Sequences, hash_ids: bool) -> None:
-    row, error = next(iter(sorted(failures.items())))
-    _logger.warning(
-        "dynamask: %d of %d sampled instances could not be explained and are left out; the first is %r: %s",
-        len(failures),
-        len(sampled),
-        hashed(sampled.ids[row]) if hash_ids else sampled.ids[row],
-        reason_of(error),
-    )
+    return Explained(sample, rows, outputs, runs, failures, clock)

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynamask_mlflow.evaluation.config import EvaluationConfig
-from dynamask_mlflow.evaluation.explain_and_score import Evaluation, MethodRun
+from dynamask_mlflow.evaluation.evaluate import Evaluation
+from dynamask_mlflow.evaluation.explain_and_score import MethodRun
 from dynamask_mlflow.evaluation.profile import Profile
 from dynamask_mlflow.evaluation.sequences import Sequences
 from dynamask_mlflow.report import Curves, MethodResult, ReportData

@@ -16,7 +16,7 @@ import numpy as np
 
 from dynamask_mlflow._files import write_whole
 from dynamask_mlflow.evaluation.config import EvaluationConfig
-from dynamask_mlflow.evaluation.explain_and_score import Evaluation
+from dynamask_mlflow.evaluation.evaluate import Evaluation
 from dynamask_mlflow.evaluation.privacy import hashed
 from dynamask_mlflow.evaluation.profile import plain, profile_of, profile_record
 from dynamask_mlflow.evaluation.report_data import instance_metrics, report_data

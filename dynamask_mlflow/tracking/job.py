@@ -14,7 +14,7 @@ from mlflow.models.evaluation.base import EvaluationResult
 from dynamask_mlflow._validation import check_mapping
 from dynamask_mlflow.evaluation.config import EvaluationConfig
 from dynamask_mlflow.evaluation.device import require_device
-from dynamask_mlflow.evaluation.explain_and_score import evaluate_masks
+from dynamask_mlflow.evaluation.evaluate import evaluate_masks
 from dynamask_mlflow.evaluation.model_settings import ModelSettings
 from dynamask_mlflow.evaluation.privacy import require_salt
 from dynamask_mlflow.evaluation.sequences import Sequences

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dynamask_mlflow.evaluation.explain_and_score import Evaluation, MethodRun
+from dynamask_mlflow.evaluation.evaluate import Evaluation
+from dynamask_mlflow.evaluation.explain_and_score import MethodRun
 
 PREFIX = "dynamask"
 

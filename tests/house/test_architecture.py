@@ -22,7 +22,7 @@ ARROWS = {
     "evaluation": {"masks", "metrics", "report"},
     "tracking": {"masks", "metrics", "report", "evaluation"},
     "training": {"masks", "data", "metrics", "tracking"},
-    "audit": {"masks", "metrics", "report", "data", "evaluation", "tracking"},
+    "audit": {"masks", "report", "data", "evaluation", "tracking"},
     "orchestration": {"audit", "data"},
     "experiments": {"masks", "metrics", "saliency", "data", "training", "evaluation", "tracking", "audit"},
     "cli": {"masks", "metrics", "data", "training", "evaluation", "tracking", "audit", "experiments"},

@@ -9,7 +9,7 @@ import pytest
 
 from dynamask_mlflow.evaluation.erasure import Eraser
 from dynamask_mlflow.evaluation.profile import profile_of
-from dynamask_mlflow.evaluation.scoring import CHUNK, score
+from dynamask_mlflow.evaluation.scoring import CHUNK, Controls, score
 from dynamask_mlflow.evaluation.sequences import Sequences, as_sequences
 from dynamask_mlflow.masks.result import Masks
 from dynamask_mlflow.metrics import top_cells
@@ -43,7 +43,7 @@ def scored(
     **options: Any,
 ) -> Any:
     masks = masks_of(scores, area)
-    return score(masks, sample, predict(sample.x), predict, task=task, curve_areas=(area, 1.0), seed=0, **options)
+    return score(masks, sample, predict(sample.x), predict, task, Controls((area, 1.0), **options))
 
 
 def ranking(first: tuple[int, int], n: int = 1) -> np.ndarray:
@@ -116,7 +116,7 @@ def test_chunks_do_not_change_anything() -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(n, 4, 2))
     scores = rng.random((n, 4, 2))
-    whole = scored(as_sequences(x), scores, 1 / 4, control_instances=n)
+    whole = scored(as_sequences(x), scores, 1 / 4, instances=n)
     part = scored(as_sequences(x[:5]), scores[:5], 1 / 4)
     for name, values in part.each.items():
         np.testing.assert_allclose(whole.each[name][:5], values, rtol=1e-6, err_msg=name)
@@ -165,7 +165,7 @@ def test_an_area_of_the_curves_and_of_comprehensiveness_is_asked_about_once() ->
 
     sample = as_sequences(X)
     masks = masks_of(ranking((3, 0)), 1 / 8)
-    score(masks, sample, probabilities(X), counting, task="classification", curve_areas=(0.1, 0.2, 0.3), seed=0)
+    score(masks, sample, probabilities(X), counting, "classification", Controls((0.1, 0.2, 0.3)))
     # The own area; {1, 5, 10, 20, 30, 50 %} without and five with alone, together; the same for random cells.
     assert asked == [1, 11, 1, 11]
 
@@ -175,8 +175,8 @@ def test_random_cells_have_curves_of_a_part_and_shifts_of_all() -> None:
     sample = as_sequences(np.repeat(X, n, axis=0), ids=range(n))
     masks = masks_of(ranking((3, 0), n), 1 / 8)
     options: Any = {"task": "classification", "curve_areas": (0.5,), "seed": 0}
-    part = score(masks, sample, probabilities(sample.x), probabilities, control_instances=10, **options)
-    whole = score(masks, sample, probabilities(sample.x), probabilities, control_instances=n, **options)
+    part = score(masks, sample, probabilities(sample.x), probabilities, instances=10, **options)
+    whole = score(masks, sample, probabilities(sample.x), probabilities, instances=n, **options)
     np.testing.assert_array_equal(part.each["ce/random"], whole.each["ce/random"])
     measured = np.isfinite(part.each["sufficiency/random"])
     assert np.flatnonzero(measured).tolist() == [0, 4, 8, 13, 17, 21, 26, 30, 34, 39]

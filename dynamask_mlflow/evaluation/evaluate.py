@@ -1,0 +1,144 @@
+"""The work of the evaluator, without MLflow: choose a sample, explain and score it, check it for sanity."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynamask_mlflow.evaluation.config import EvaluationConfig
+from dynamask_mlflow.evaluation.device import require_device
+from dynamask_mlflow.evaluation.erasure import Floats, answers_every_step
+from dynamask_mlflow.evaluation.explain_and_score import Explained, Explainer, MethodRun, explain_and_score
+from dynamask_mlflow.evaluation.privacy import hashed, reason_of, warn_of_short_salt
+from dynamask_mlflow.evaluation.sampling import choose_rows
+from dynamask_mlflow.evaluation.sanity import random_outputs, randomized_weights, rank_similarity
+from dynamask_mlflow.evaluation.scoring import Controls
+from dynamask_mlflow.evaluation.sequences import Sequences
+
+if TYPE_CHECKING:
+    import torch
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Masks of a sample, and what they are worth.
+
+    Attributes:
+        task: "classification" or "regression".
+        sample: the instances that could be explained.
+        outputs: the network's probabilities or values for them.
+        runs: method -> its masks and scores, the main method first.
+        failures: id -> what went wrong, for the other sampled instances.
+        seconds: of the whole, and in parts: name -> seconds.
+        sanity: likeness of the masks to those of the same network with randomised weights.
+        random_outputs: whether the network answers the same question differently each time.
+    """
+
+    task: str
+    sample: Sequences
+    outputs: Floats
+    runs: Mapping[str, MethodRun]
+    failures: Mapping[str, str]
+    seconds: Mapping[str, float]
+    sanity: float | None = None
+    random_outputs: bool = False
+
+    @property
+    def main(self) -> MethodRun:
+        return next(iter(self.runs.values()))
+
+    @property
+    def per_step(self) -> bool:
+        return answers_every_step(self.outputs, self.task, self.sample.x.shape[1])
+
+
+def evaluate_masks(
+    network: torch.nn.Module,
+    sequences: Sequences,
+    *,
+    task: str,
+    config: EvaluationConfig,
+    reference: NDArray[Any] | None = None,
+) -> Evaluation:
+    """Explain a sample of the sequences and score the masks. Instances that fail are left out and named.
+
+    `reference` are sequences (M, T, d) that answers are explained against.
+    """
+    _check_names(config)
+    explainers = {
+        method: Explainer(network, task, config.fit_config(method), reference) for method in config.all_methods
+    }
+    main = explainers[config.all_methods[0]]
+    begin = time.perf_counter()
+    chosen = choose_rows(sequences, config, lambda: _all_outputs(main, sequences), task)
+    sampled = sequences.take(chosen)
+    sampling = time.perf_counter() - begin
+    controls = Controls(config.curve_areas, config.seed, config.control_instances)
+    explained = explain_and_score(explainers, sampled, controls)
+    noisy = random_outputs(network, explained.sample.x[:2], config.device)
+    if noisy:
+        _logger.warning("dynamask: the network's outputs are random: the same input gives another answer each time.")
+    start = time.perf_counter()
+    sanity = _sanity(main, explained, config)
+    clock = dict(explained.seconds)
+    clock["predict"] += sampling
+    clock["sanity"] = time.perf_counter() - start
+    clock["total"] = time.perf_counter() - begin
+    if explained.failures:
+        _warn_of_failures(explained.failures, sampled, config.hash_ids)
+    named = {sampled.ids[row]: reason_of(error) for row, error in sorted(explained.failures.items())}
+    return Evaluation(task, explained.sample, explained.outputs, explained.runs, named, clock, sanity, noisy)
+
+
+def _check_names(config: EvaluationConfig) -> None:
+    """A wrong name should not be found out after an hour of fits."""
+    from dynamask_mlflow.masks.operators import parse_operators
+    from dynamask_mlflow.masks.registry import find_method
+
+    require_device(config.device)
+    if config.hash_ids:
+        warn_of_short_salt()
+    for method in config.all_methods:
+        find_method(method)
+    if config.operators is not None:
+        parse_operators(config.operators)
+
+
+def _all_outputs(explainer: Explainer, sequences: Sequences) -> Floats:
+    """Predictions for all instances, NaN where there is none."""
+    done = explainer.predict_each(sequences)
+    first = done.parts[0][1]
+    joined = np.full((len(sequences), *first.shape[1:]), np.nan)
+    for rows, part in done.parts:
+        joined[rows] = part
+    return joined
+
+
+def _sanity(explainer: Explainer, explained: Explained, config: EvaluationConfig) -> float | None:
+    count = min(config.sanity_instances, len(explained.sample))
+    if not count:
+        return None
+    rows = np.arange(count)
+    some = explained.sample.take(rows)
+    with randomized_weights(explainer.network, config.seed):
+        blind, good, _ = explainer.masks_of_each(some, rows)
+    return rank_similarity(explained.main.masks.scores[:count][good], blind.scores, some.eligible[good])
+
+
+def _warn_of_failures(failures: Mapping[int, Exception], sampled: Sequences, hash_ids: bool) -> None:
+    row, error = next(iter(sorted(failures.items())))
+    _logger.warning(
+        "dynamask: %d of %d sampled instances could not be explained and are left out; the first is %r: %s",
+        len(failures),
+        len(sampled),
+        hashed(sampled.ids[row]) if hash_ids else sampled.ids[row],
+        reason_of(error),
+    )
