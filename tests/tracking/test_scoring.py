@@ -174,9 +174,12 @@ def test_random_cells_have_curves_of_a_part_and_shifts_of_all() -> None:
     n = 40
     sample = as_sequences(np.repeat(X, n, axis=0), ids=range(n))
     masks = masks_of(ranking((3, 0), n), 1 / 8)
-    options: Any = {"task": "classification", "curve_areas": (0.5,), "seed": 0}
-    part = score(masks, sample, probabilities(sample.x), probabilities, instances=10, **options)
-    whole = score(masks, sample, probabilities(sample.x), probabilities, instances=n, **options)
+    asked: Any = (masks, sample, probabilities(sample.x), probabilities, "classification")
+    part = score(*asked, Controls((0.5,), instances=10))
+    whole = score(*asked, Controls((0.5,), instances=n))
+    alone = score(*asked)
+    assert not alone.curves
+    np.testing.assert_array_equal(alone.each["ce"], whole.each["ce"])
     np.testing.assert_array_equal(part.each["ce/random"], whole.each["ce/random"])
     measured = np.isfinite(part.each["sufficiency/random"])
     assert np.flatnonzero(measured).tolist() == [0, 4, 8, 13, 17, 21, 26, 30, 34, 39]
