@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install demo ui test test-celery lint bench frontend clean
+.PHONY: help install demo ui test test-celery lint bench soak frontend clean
 .DEFAULT_GOAL := help
 
 help:  ## show this list
@@ -39,6 +39,9 @@ frontend/node_modules: frontend/package-lock.json
 
 bench: $(STAMP)  ## measure speed ratios (see docs/benchmarks.md)
 	$(BIN)/python -m benchmarks --page docs/benchmarks.md
+
+soak: $(STAMP)  ## two hours of evaluations and audits with random kills (MINUTES=120)
+	$(BIN)/python -m benchmarks.soak --minutes $(or $(MINUTES),120) --page docs/operations.md
 
 demo: $(STAMP)  ## the main job end to end: synthesize, train, register, evaluate, audit
 	$(BIN)/dynamask-mlflow demo
