@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from dynamask_mlflow._provenance import digest
 from dynamask_mlflow.audit.spending import levels, permutations_needed
 from dynamask_mlflow.masks.config import TASKS, ExplainConfig
 
@@ -175,11 +175,6 @@ class AuditConfig(ExplainConfig):
     def audit_digest(self) -> str:
         """Of the settings on which a verdict depends."""
         return digest({k: v for k, v in self.to_dict().items() if k not in CIRCUMSTANCES})
-
-
-def digest(value: Any) -> str:
-    """Sixteen hexadecimal digits of a JSON-able value."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
 def _spec(value: Any) -> str:

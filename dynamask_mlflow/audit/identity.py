@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dynamask_mlflow.audit.config import digest
+from dynamask_mlflow._provenance import digest
 from dynamask_mlflow.audit.errors import AuditError
 
 DEFAULT_SITE = "default"

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from dynamask_mlflow._provenance import digest
 from dynamask_mlflow.audit import publish
 from dynamask_mlflow.audit import tags as t
 from dynamask_mlflow.audit.comparison import (
@@ -19,7 +20,7 @@ from dynamask_mlflow.audit.comparison import (
     trend_entries,
     trend_label,
 )
-from dynamask_mlflow.audit.config import AuditConfig, digest
+from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.decide import decide
 from dynamask_mlflow.audit.errors import AuditError, TrackingLostError, is_lasting
 from dynamask_mlflow.audit.history import AuditEntry, audit_history

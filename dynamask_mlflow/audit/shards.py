@@ -7,20 +7,21 @@ nothing. Results appear whole or not at all, so that two processes at one shard 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dynamask_mlflow._method_table import METHODS
 from dynamask_mlflow._paths import local_path
-from dynamask_mlflow.audit.config import AuditConfig, digest
+from dynamask_mlflow._provenance import PACKAGE, code_digest, digest, symbol_at, versions
+from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.errors import AuditError
 from dynamask_mlflow.audit.measured import Measured
 from dynamask_mlflow.audit.models import ModelRef
@@ -29,6 +30,8 @@ from dynamask_mlflow.tracking.spool import write_whole
 
 SECONDS_PER_STAY = 0.05  # until a shard of the same model has told better
 _SMALL, _LARGE = 25, 2000  # stays of a shard: not cut further for more processes; never more, whatever the time
+# Rooms whose code decides what a shard holds.
+_COMPUTES = tuple(f"{PACKAGE}.{room}" for room in ("masks", "saliency", "metrics", "evaluation", "audit"))
 _ANSWERS = ("model", "ids", "content", "code", "salt", "keep")
 
 
@@ -84,7 +87,7 @@ def plan_shards(
             "ids": list(sequences.ids),
             "content": _content(sequences, patients),
             "config": config.to_dict(),
-            "code": code_version(),
+            "code": code_version(config.method),
             "salt": salt,
             "role": role,
             "keep": kept,
@@ -175,16 +178,16 @@ def _hashed(sequences: Sequences, patients: NDArray[np.str_]) -> tuple[Sequences
     return replace(sequences, ids=tuple(map(hashed, sequences.ids))), np.asarray([hashed(p) for p in patients])
 
 
-@lru_cache(maxsize=1)
-def code_version() -> str:
-    """A hash of the code on which masks and measures depend, and the version of torch."""
-    from importlib.metadata import version
+@cache
+def code_version(method: str) -> str:
+    """A digest of the code that explains and measures by this method, and of the libraries it stands on.
 
-    root = Path(__file__).parents[1]
-    sha = hashlib.sha256(version("torch").encode())
-    for path in [*sorted((root / "masks").glob("*.py")), Path(__file__).with_name("measure.py")]:
-        sha.update(path.read_bytes())
-    return sha.hexdigest()[:16]
+    Settings are not code: those on which masks depend are in the key of a shard by their values.
+    """
+    location = METHODS.get(method)
+    roots = [(f"{PACKAGE}.audit.measure", "measure"), *([symbol_at(location)] if location else ())]
+    settings = (f"{PACKAGE}.audit.config", "AuditConfig")
+    return digest([code_digest(roots, _COMPUTES, {settings}), versions("torch", "numpy")["torch"]])
 
 
 def _content(sequences: Sequences, patients: NDArray[np.str_]) -> str:
@@ -223,7 +226,8 @@ def _partition(
     """How many shards. Kept from the first time on: the speed is better known the second time, but other shards would
     have other names, and all would be fitted again.
     """
-    what = [model.to_dict(), config.explainer_digest, config.shard_seconds, source, role, salt, code_version()]
+    code = code_version(config.method)
+    what = [model.to_dict(), config.explainer_digest, config.shard_seconds, source, role, salt, code]
     path, count = root / "partitions" / f"{digest(what)}.json", len(source["rows"])
     try:
         return int(json.loads(path.read_text(encoding="utf-8")))

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from dynamask_mlflow._provenance import digest
 from dynamask_mlflow._states import State
-from dynamask_mlflow.audit.config import digest
 from dynamask_mlflow.audit.identity import DEFAULT_SITE
 from dynamask_mlflow.evaluation.profile import plain
 

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynamask_mlflow._paths import local_path
-from dynamask_mlflow.audit.config import digest
+from dynamask_mlflow._provenance import digest
 from dynamask_mlflow.audit.errors import AuditError, NoDataError
-from dynamask_mlflow.data.dataset import read_meta
+from dynamask_mlflow.data.dataset import StayDataset, read_meta
 from dynamask_mlflow.data.errors import DataError
 from dynamask_mlflow.evaluation.sequences import Sequences, as_sequences
 
@@ -108,17 +108,8 @@ def draw(rows: NDArray[np.intp], count: int | None, seed: int, label: str) -> ND
 
 def load_stays(data: str, rows: NDArray[np.intp]) -> tuple[Sequences, NDArray[np.str_]]:
     """The sequences of some stays and their patients, reading no more than those from disk."""
-    folder = _folder(data)
-    meta = read_meta(folder)
-    ids, patients = (_array(folder, name)[rows].astype(np.str_) for name in ("ids", "patient_ids"))
-    sequences = as_sequences(
-        np.asarray(_array(folder, "x")[rows]),
-        ids=list(ids),
-        channel_names=meta["channel_names"],
-        times=meta["times"],
-        observed=np.asarray(_array(folder, "observed")[rows]),
-    )
-    return sequences, patients
+    stays = StayDataset.load(_folder(data), rows=rows)
+    return as_sequences(**stays.sequence_arrays() | {"targets": None}), stays.patient_ids.astype(np.str_)
 
 
 def read_arrays(data: str, names: Sequence[str], rows: NDArray[np.intp]) -> list[NDArray[Any]]:

@@ -146,18 +146,13 @@ def train_model(state: DemoState) -> DemoState:
 
 def evaluate_model(state: DemoState) -> DemoState:
     import mlflow
-    import numpy as np
 
     from dynamask_mlflow.tracking.dataset import from_sequences
 
     test = state.built.part("test")
     # Without `observed`: filled-in values may be salient, as in the audits; the network was trained on them.
     data = from_sequences(
-        test.x,
-        targets=test.labels.astype(np.int64),
-        ids=[str(stay) for stay in test.ids],
-        channel_names=test.channel_names,
-        times=[int(hour) for hour in test.times],
+        **test.sequence_arrays(observed=False),
         source=str(state.settings.folder / "dataset"),
         name=f"test stays until {state.settings.until}",
     )

@@ -104,6 +104,22 @@ class StayDataset:
             raise DataError(f"Expected stays in the windows {', '.join(names)}, but there are only: {present}.")
         return self.select(chosen)
 
+    def sequence_arrays(self, observed: bool = True) -> dict[str, Any]:
+        """What `as_sequences` and `mlflow.data.from_sequences` take: arrays and names, and targets if all are known.
+
+        Args:
+            observed: whether to say which cells were measured; without it filled-in values may be salient.
+        """
+        known = bool(np.isfinite(self.labels).all())
+        return {
+            "x": self.x,
+            "targets": self.labels.astype(np.int64) if known else None,
+            "ids": [str(stay) for stay in self.ids],
+            "channel_names": self.channel_names,
+            "times": [int(hour) if float(hour).is_integer() else hour for hour in self.times],
+            "observed": self.observed if observed else None,
+        }
+
     def frame(self) -> pd.DataFrame:
         """One row a stay: everything but the tensors."""
         import pandas as pd
@@ -145,12 +161,19 @@ class StayDataset:
         return target
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], verify: bool = True) -> StayDataset:
-        """Read what `save` wrote; `verify` compares the digest of every byte."""
+    def load(
+        cls, path: str | os.PathLike[str], verify: bool = True, rows: NDArray[np.intp] | None = None
+    ) -> StayDataset:
+        """Read what `save` wrote.
+
+        Args:
+            verify: compare the digest of every byte.
+            rows: positions of the stays to read; nothing else is read, and nothing is verified.
+        """
         folder = _folder(path)
         meta = read_meta(folder)
         try:
-            arrays = {name: np.load(folder / f"{name}.npy", allow_pickle=False) for name in _ARRAYS}
+            arrays = {name: _read(folder / f"{name}.npy", rows) for name in _ARRAYS}
         except (OSError, ValueError, EOFError, MemoryError) as error:
             raise DataError(f"Expected a whole dataset at {folder}, but it cannot be read: {error}.") from error
         dataset = cls(
@@ -160,9 +183,16 @@ class StayDataset:
             preprocessing=Preprocessing.from_dict(meta["preprocessing"]),
             report=meta["report"],
         )
-        if verify and dataset.digest != meta["digest"]:
+        if verify and rows is None and dataset.digest != meta["digest"]:
             raise DataError(f"Expected the digest {meta['digest']} at {folder}, but the files give {dataset.digest}.")
         return dataset
+
+
+def _read(path: Path, rows: NDArray[np.intp] | None) -> NDArray[Any]:
+    """Mapped if some rows are wanted: a shard of a large dataset costs what its own stays cost."""
+    if rows is None:
+        return np.asarray(np.load(path, allow_pickle=False))
+    return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False)[rows])
 
 
 def _folder(path: str | os.PathLike[str]) -> Path:

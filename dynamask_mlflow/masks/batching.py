@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -84,12 +84,3 @@ def in_batches(total: int, size: int, fit: Callable[[slice, int], _Part]) -> Ite
 def _free_memory() -> None:
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
-
-
-def versions() -> dict[str, Any]:
-    """What the result depends on beside data, settings and seed."""
-    import numpy as np
-
-    from dynamask_mlflow._version import __version__
-
-    return {"dynamask_mlflow": __version__, "torch": torch.__version__, "numpy": np.__version__}

@@ -13,8 +13,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from dynamask_mlflow._provenance import versions
 from dynamask_mlflow._validation import ConfigError
-from dynamask_mlflow.masks.batching import batch_size, in_batches, versions
+from dynamask_mlflow.masks.batching import batch_size, in_batches
 from dynamask_mlflow.masks.black_box import Model, ModelError, as_inputs, frozen, open_black_box, resolve_device
 from dynamask_mlflow.masks.config import TASKS, ExplainConfig
 from dynamask_mlflow.masks.draws import Draws
@@ -183,7 +184,7 @@ def _description(settings: ExplainConfig, task: str, output: str, reference: Ten
     keep["target"] = parse_target(settings.target, settings.class_names).spec
     if reference is not None:
         keep["reference"] = hashlib.sha256(reference.numpy().tobytes()).hexdigest()[:16]
-    return {**keep, "task": task, "output": output, "versions": versions()}
+    return {**keep, "task": task, "output": output, "versions": versions("torch", "numpy")}
 
 
 def _to_masks(fitted: Fitted, description: dict[str, Any]) -> Masks:

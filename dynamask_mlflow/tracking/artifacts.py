@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import logging
-import platform
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dynamask_mlflow._files import write_whole
+from dynamask_mlflow._provenance import versions
 from dynamask_mlflow.evaluation.config import EvaluationConfig
 from dynamask_mlflow.evaluation.evaluate import Evaluation
 from dynamask_mlflow.evaluation.privacy import hashed
@@ -134,18 +133,8 @@ def _record(evaluation: Evaluation, config: EvaluationConfig) -> dict[str, Any]:
         "channel_names": list(sample.channel_names),
         "times": list(sample.times),
         "seconds": {name: plain(value) for name, value in evaluation.seconds.items()},
-        "versions": versions(),
+        "versions": versions("mlflow", "torch", "numpy"),
     }
-
-
-def versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
-    for name in ("dynamask_mlflow", "mlflow", "torch", "numpy"):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = "unknown"
-    return found
 
 
 def _with_hashed_ids(evaluation: Evaluation) -> Evaluation:

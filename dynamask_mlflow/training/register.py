@@ -83,15 +83,7 @@ def _log_inputs(dataset: StayDataset, parts: dict[str, StayDataset], config: Tra
     mlflow.set_tag(DIGEST_TAG, dataset.digest)
     mlflow.log_params({**config.to_dict(), "feature_set": dataset.preprocessing.feature_set})
     for name, part in parts.items():
-        described = from_sequences(
-            part.x,
-            targets=part.labels.astype(np.int64),
-            ids=[str(stay) for stay in part.ids],
-            channel_names=dataset.channel_names,
-            times=list(dataset.times),
-            observed=part.observed,
-            name=name,
-        )
+        described = from_sequences(**part.sequence_arrays(), name=name)
         mlflow.log_input(described, context={"train": "training"}.get(name, name))
 
 

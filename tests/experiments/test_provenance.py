@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from dynamask_mlflow._provenance import forget_files, normalized, reached, symbols_of
 from dynamask_mlflow.experiments import provenance
 from dynamask_mlflow.experiments.mimic import mimic_experiment
 from dynamask_mlflow.experiments.provenance import code_digest
@@ -34,8 +35,8 @@ def digests(monkeypatch: pytest.MonkeyPatch, changed: str = "", old: str = "", n
 
 
 def forget() -> None:
-    provenance._parse.cache_clear()
-    provenance._engine.cache_clear()
+    forget_files()
+    provenance.engine.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -70,8 +71,8 @@ def test_settings_of_a_method_and_the_experiment_count() -> None:
 
 
 def test_every_definition_that_a_case_needs_is_found() -> None:
-    roots = list(provenance._symbol(mimic_experiment().score))
-    found = provenance._reached(roots, provenance._JUDGED_BY)
+    roots = list(symbols_of(mimic_experiment().score))
+    found = reached(roots, provenance.JUDGED_BY)
     names = {name.rpartition(":")[2] for name, text in found.items() if text}
     assert {"replacement_scores", "AREAS", "cpd", "_removals", "cross_entropy_shift", "as_cells"} <= names
     assert "truth_scores" not in names
@@ -80,4 +81,4 @@ def test_every_definition_that_a_case_needs_is_found() -> None:
 def test_layout_and_docstrings_do_not_count() -> None:
     one = ast.parse('def f(x):\n    """Says."""\n    return x + 1  # why\n')
     other = ast.parse("def f(x): return (x\n + 1)\n")
-    assert provenance._text(one) == provenance._text(other)
+    assert normalized(one) == normalized(other)

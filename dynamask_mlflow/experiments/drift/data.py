@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from torch import nn
 
+from dynamask_mlflow._provenance import code_digest, symbols_of
 from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.measure import measure
 from dynamask_mlflow.audit.measured import Measured
@@ -57,19 +58,18 @@ class Case:
 
     def measured(self, what: str, stays: StayDataset, network: nn.Module | None = None, keep: int = 0) -> Measured:
         """Explain stays once; afterwards they are read from the cache."""
-        settings = {"data": stays.digest, "code": code_version(), "config": self.config.explainer_digest, "keep": keep}
+        settings = {
+            "data": stays.digest,
+            "code": code_version(self.config.method),
+            "config": self.config.explainer_digest,
+            "keep": keep,
+        }
         key = settings_key(f"{self.name}-{_plain(what)}", {**settings, "weights": _weights(network or self.network)})
         path = cache_folder() / "drift" / f"{key}.npz"
         outcomes = {str(i): float(label) for i, label in zip(stays.ids, stays.labels, strict=True)}
         if path.is_file():
             return Measured.load(path).with_number("label", outcomes)
-        sequences = as_sequences(
-            stays.x,
-            ids=[str(i) for i in stays.ids],
-            channel_names=stays.channel_names,
-            times=list(stays.times),
-            observed=stays.observed,
-        )
+        sequences = as_sequences(**stays.sequence_arrays() | {"targets": None})
         patients = stays.patient_ids.astype(np.str_)
         found = measure(
             network or self.network, sequences, patients, task="classification", config=self.config, keep=keep
@@ -84,9 +84,12 @@ class Case:
     def cached(self, what: str, compute: Callable[[], Any]) -> Any:
         """Done parts are kept, as JSON: an interrupted experiment goes on where it was."""
         settings = {
-            "data": self.pool.digest, "code": code_version(), "statistics": _statistics(),
-            "config": self.config.audit_digest, "explainer": self.config.explainer_digest,
-        }  # fmt: skip
+            "data": self.pool.digest,
+            "code": code_version(self.config.method),
+            "judging": code_digest(symbols_of(compute)),
+            "config": self.config.audit_digest,
+            "explainer": self.config.explainer_digest,
+        }
         return cached_json(f"drift/{self.name}-{_plain(what)}", settings, compute)
 
 
@@ -138,16 +141,6 @@ def _weights(network: nn.Module) -> str:
 
     wiring = getattr(network, "pair", None) or getattr(network, "channel", None)
     return hashlib.sha256(f"{network!r} {wiring} {weights_digest(network)}".encode()).hexdigest()[:16]
-
-
-def _statistics() -> str:
-    """A hash of the code that judges: results of other code are not these results."""
-    here = Path(__file__).parent
-    audit = here.parents[1] / "audit"
-    sha = hashlib.sha256()
-    for path in sorted([*here.glob("*.py"), *audit.glob("*.py"), *(audit / "statistics").glob("*.py")]):
-        sha.update(path.read_bytes())
-    return sha.hexdigest()[:16]
 
 
 def _physionet() -> StayDataset:
