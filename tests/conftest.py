@@ -1,10 +1,11 @@
-"""What every test can rely on: one thread of torch, and MLflow as it was before."""
+"""What every test can rely on: one thread of torch, MLflow as it was before; and no test is left out in silence."""
 
 import os
 import sys
 from collections.abc import Iterator
 
 import pytest
+from skip_list import pytest_sessionfinish, pytest_terminal_summary  # noqa: F401  (hooks)
 
 
 @pytest.fixture(autouse=True, scope="session")
