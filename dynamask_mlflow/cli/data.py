@@ -23,10 +23,12 @@ def data() -> None:
 
 
 @data.command()
-@click.option("--source", required=True, help="mimic3, mimic4, meds, long or synthetic.")
+@click.option("--source", required=True, help="mimic3, mimic4, meds, ricu, long or synthetic.")
 @click.option("--path", required=True, help="A folder, a file (long), or postgresql://... for MIMIC in Postgres.")
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="The dataset's folder.")
-@click.option("--features", default=None, help="fit32, fit31, physionet2012 or a YAML file. [default: fit32]")
+@click.option(
+    "--features", default=None, help="fit32, fit31, physionet2012, ricu or a YAML file. [default: fit32 or ricu]"
+)
 @click.option("--label", default="hospital", show_default=True, help="hospital or icu mortality after the window.")
 @click.option(
     "--require",
@@ -40,9 +42,9 @@ def data() -> None:
     default=None,
     help="Statistics of a trained model: a JSON file or a model URI. Nothing is fitted then.",
 )
-@click.option("--stays", default=None, help="long: the table of stays, with ids, labels, admission times.")
+@click.option("--stays", default=None, help="long: the table of stays. meds: label files of ACES.")
 @click.option("--column", "columns", multiple=True, metavar="NAME=OWN", help="long: say what a column is called.")
-@click.option("--clock", default="auto", show_default=True, help="long: minutes, hours, timestamp or auto.")
+@click.option("--clock", default="auto", show_default=True, help="long, ricu: what times count, such as hours.")
 @click.option("--schema", "schemas", multiple=True, help="Postgres: where to look for tables.")
 @click.option("--one-calendar", is_flag=True, help="Dates are comparable across patients: windows are months.")
 @click.option("--drop-contradictory-deaths", is_flag=True, help="Drop stays that go on after a recorded death.")
@@ -58,12 +60,15 @@ def build(out: Path, overwrite: bool, strict: bool, preprocessing: str | None, *
     dynamask-mlflow data build --source mimic3 --path mimic-iii-1.4 --out icu
     dynamask-mlflow data build --source long --path events.parquet --stays outcomes.csv \\
         --features physionet2012 --out physionet
+    dynamask-mlflow data build --source ricu --path yaib/mortality24/eicu --out eicu
+    dynamask-mlflow data build --source meds --path meds --stays labels/mortality --features own.yaml --out omop
     """
     from dynamask_mlflow.data import BuildConfig, DataError, open_source
     from dynamask_mlflow.data import build as build_dataset
 
     columns = dict(_pair(text) for text in options["columns"])
-    own = {"features": options["features"]} if options["features"] else {}
+    features = options["features"] or ("ricu" if options["source"] == "ricu" else None)
+    own: dict[str, Any] = {"features": features} if features else {}
     shared = ("label", "require", "until", "seed", "drop_contradictory_deaths", "memory_limit", "threads")
     with reported():
         if out.exists() and not overwrite:
@@ -176,7 +181,7 @@ def progress() -> Iterator[Any]:
         if stage not in bars:
             for bar in bars.values():
                 bar.close()
-            bars[stage] = tqdm(desc=stage, unit=" rows", unit_scale=True, leave=False)
+            bars[stage] = tqdm(desc=stage, unit=" rows", unit_scale=True, leave=False, disable=None)
         bars[stage].update(count - bars[stage].n)
 
     try:

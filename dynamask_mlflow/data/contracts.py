@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 # From this share of values out of range on, the unit rather than the measurement is suspected.
 WRONG_UNIT_SHARE = 0.05
 LEAK_AUROC = 0.98
+FIRST_HOUR_MINIMUM = 100  # values, below which all of them may well lie in one hour
 LEAK_MINIMUM = 20  # stays of either outcome, below which a separation means nothing
 
 
@@ -64,7 +65,7 @@ def check_events(features: FeatureSet, codes: CodeTable, grid: Grid) -> list[Fin
     """Values, units and times of the events, by channel."""
     if not grid.tallies["read"].sum():
         raise DataError(f"Expected events with one of the {len(codes)} codes of {features.name}, but got none.")
-    found = []
+    found = _check_hours(grid)
     for index, channel in enumerate(features.channels):
         own = np.flatnonzero(codes.channel == index)
         tally = {name: int(counts[own].sum()) for name, counts in grid.tallies.items()}
@@ -75,6 +76,16 @@ def check_events(features: FeatureSet, codes: CodeTable, grid: Grid) -> list[Fin
         units = {unit: count for (row, unit), count in grid.units.items() if codes.channel[row] == index}
         found += _check_channel(channel, tally, units)
     return found
+
+
+def _check_hours(grid: Grid) -> list[Finding]:
+    """Everything in the first hour is more often a misread clock than a hospital."""
+    by_hour = np.asarray(grid.counts.sum(axis=(0, 2), dtype=np.int64))
+    total = int(by_hour.sum())
+    if len(by_hour) < 2 or total < FIRST_HOUR_MINIMUM or by_hour[0] < total:
+        return []
+    message = f"All {total} values lie in the first hour after admission: do times count something else (--clock)?"
+    return [Finding("warning", "time", "time", total, message)]
 
 
 def _check_channel(channel: Channel, tally: dict[str, int], units: dict[str, int]) -> list[Finding]:

@@ -72,6 +72,7 @@ def build(
     with Engine(config.memory_limit, config.threads) as engine:
         try:
             stays, findings = source.stays(engine)
+            stays = _before_predictions(stays, features.hours)
             report("stays", len(stays))
             findings += contracts.check_stays(stays, LABELS.get(config.label, "died_hospital"))
             raise_errors(findings)
@@ -135,6 +136,17 @@ def build(
             "events": {name: int(counts.sum()) for name, counts in grid.tallies.items()},
         },
     )
+
+
+def _before_predictions(stays: pd.DataFrame, hours: int) -> pd.DataFrame:
+    """Where a source names prediction times, the window ends with them, and holds what was known then."""
+    import pandas as pd
+
+    if "predicted_at" not in stays:
+        return stays
+    # One microsecond later, so that the half-open window holds events at the prediction time itself.
+    start = stays["predicted_at"] - pd.Timedelta(hours=hours) + pd.Timedelta(microseconds=1)
+    return stays.drop(columns="predicted_at").assign(admitted=start.astype("datetime64[us]"))
 
 
 def _register(engine: Engine, cohort: pd.DataFrame, hours: int) -> str:

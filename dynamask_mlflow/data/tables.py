@@ -11,6 +11,7 @@ from dynamask_mlflow.data.engine import Engine, literal, quoted
 from dynamask_mlflow.data.errors import DataError, Finding
 
 SUFFIXES = (".parquet", ".csv", ".csv.gz")
+LABEL = "LABEL"  # a number, or true and false as 1 and 0
 
 
 @dataclass(frozen=True)
@@ -123,15 +124,16 @@ def scan_file(engine: Engine, path: Path, columns: Sequence[Column], label: str)
 
 def resolve_columns(label: str, source: str, types: dict[str, str], columns: Sequence[Column], where: str) -> Scan:
     """Match canonical columns with the table's own, whatever their case; name every missing one."""
-    by_lower = {name.lower(): name for name in types}
+    by_lower = {plain_name(name): name for name in types} | {name.lower(): name for name in types}
     expressions, raw, missing = {}, {}, []
     for column in columns:
-        own = next((by_lower[s.lower()] for s in column.candidates if s.lower() in by_lower), None)
+        spellings = [form for name in column.candidates for form in (name.lower(), plain_name(name))]
+        own = next((by_lower[form] for form in spellings if form in by_lower), None)
         if own is None:
             if column.required or column.own:
                 missing.append(column.own or column.name)
             raw[column.name] = "NULL"
-            expressions[column.name] = f"CAST(NULL AS {column.type})"
+            expressions[column.name] = f"CAST(NULL AS {'DOUBLE' if column.type == LABEL else column.type})"
         else:
             raw[column.name] = quoted(own)
             expressions[column.name] = cast(quoted(own), types[own], column.type)
@@ -140,10 +142,18 @@ def resolve_columns(label: str, source: str, types: dict[str, str], columns: Seq
     return Scan(label=label, source=source, expressions=expressions, raw=raw)
 
 
+def plain_name(name: str) -> str:
+    """Letters and digits in lower case: "In-hospital_death", "In_Hospital_Death" and "inhospitaldeath" are one."""
+    return "".join(character for character in name.lower() if character.isalnum())
+
+
 def cast(expression: str, own: str, wanted: str) -> str:
     """NULL instead of an error for what cannot be read. Times with a zone become UTC."""
     if own == wanted:
         return expression
+    if wanted == LABEL:
+        truth = f"CAST(TRY_CAST({expression} AS BOOLEAN) AS DOUBLE)"
+        return truth if own == "BOOLEAN" else f"coalesce(TRY_CAST({expression} AS DOUBLE), {truth})"
     if wanted == "TIMESTAMP" and own == "TIMESTAMP WITH TIME ZONE":
         return f"make_timestamp(epoch_us({expression}))"
     if wanted == "BIGINT" and own == "VARCHAR":

@@ -12,11 +12,12 @@ from dynamask_mlflow.data.sources.base import STAY_COLUMNS, Source
 from dynamask_mlflow.data.sources.long import LongTable
 from dynamask_mlflow.data.sources.meds import Meds
 from dynamask_mlflow.data.sources.mimic import Mimic
+from dynamask_mlflow.data.sources.ricu import Ricu
 from dynamask_mlflow.data.tables import FolderTables, Tables
 
-__all__ = ["SOURCES", "STAY_COLUMNS", "LongTable", "Meds", "Mimic", "Source", "open_source"]
+__all__ = ["SOURCES", "STAY_COLUMNS", "LongTable", "Meds", "Mimic", "Ricu", "Source", "open_source"]
 
-SOURCES = ("mimic3", "mimic4", "meds", "long", "synthetic")
+SOURCES = ("mimic3", "mimic4", "meds", "ricu", "long", "synthetic")
 _FOLDERS = {"mimic3": ("",), "mimic4": ("", "hosp", "icu"), "synthetic": ("",)}
 _SCHEMAS = {
     "mimic3": ("mimiciii", "public"),
@@ -38,11 +39,11 @@ def open_source(
     """Open a source.
 
     Args:
-        name: "mimic3", "mimic4", "meds", "long" or "synthetic".
+        name: "mimic3", "mimic4", "meds", "ricu", "long" or "synthetic".
         path: a folder, a file (long), or `postgresql://...` for MIMIC in Postgres.
-        stays: for "long": the table of stays.
+        stays: for "long": the table of stays. For "meds": label files, as ACES writes them.
         columns: for "long": canonical name to the table's own.
-        clock: for "long": "minutes", "hours", "timestamp" or "auto".
+        clock: for "long" and "ricu": what the time column holds, one of `dynamask_mlflow.data.clock.CLOCKS`.
         schemas: for Postgres: where to look for tables.
         one_calendar: dates are comparable across patients (a live feed): windows go by month of admission.
     """
@@ -52,10 +53,14 @@ def open_source(
         raise DataError(f"Expected a source, one of {', '.join(SOURCES)}, but got {name!r}.{hint}")
     if name == "long":
         return LongTable(Path(path), Path(stays) if stays else None, dict(columns or {}), clock)
-    if stays or columns:
-        raise DataError(f"Expected stays and columns with the source long only, but got them with {name}.")
+    if columns:
+        raise DataError(f"Expected columns with the source long only, but got them with {name}.")
     if name == "meds":
-        return Meds(Path(path), one_calendar)
+        return Meds(Path(path), one_calendar, Path(stays) if stays else None)
+    if stays:
+        raise DataError(f"Expected stays with the sources long and meds only, but got them with {name}.")
+    if name == "ricu":
+        return Ricu(Path(path), clock)
     tables: Tables
     if path.startswith(("postgresql://", "postgres://")):
         tables = PostgresTables(path, schemas or _SCHEMAS[name])

@@ -27,6 +27,7 @@ STAY_COLUMNS = {
     "ethnicity": "as recorded",
     "first_stay": "1 if this is the patient's first ICU stay, else 0",
     "window": "period for audits, where one clock or anchor is shared across patients",
+    "predicted_at": "optional: the window is the hours before this time, not those after an admission",
 }
 HOUR = 3_600_000_000  # microseconds
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dynamask_mlflow.data.clock import CLOCKS, check_times, find_clock
 from dynamask_mlflow.data.codes import CodeTable, flatten
-from dynamask_mlflow.data.engine import Engine, literal
+from dynamask_mlflow.data.engine import Engine, literal, quoted
 from dynamask_mlflow.data.errors import DataError, Finding
 from dynamask_mlflow.data.features import FeatureSet
-from dynamask_mlflow.data.tables import Column, Scan, scan_file
+from dynamask_mlflow.data.tables import LABEL, Column, Scan, scan_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,7 +24,17 @@ NAMES = {
     "variable": ("variable", "parameter", "code", "itemid", "name"),
     "value": ("value", "valuenum", "numeric_value"),
     "unit": ("unit", "valueuom", "uom"),
-    "label": ("label", "died_hospital", "in-hospital_death", "hospital_expire_flag", "died"),
+    "label": (
+        "label",
+        "died_hospital",
+        "in-hospital_death",
+        "in_hospital_mortality",
+        "hospital_death",
+        "hospital_expire_flag",
+        "died",
+        "mortality",
+        "boolean_value",
+    ),
     "patient": ("patient_id", "subject_id", "person_id", "patient"),
     "admitted": ("admitted", "intime", "admittime", "admission_time"),
     "discharged": ("discharged", "outtime", "dischtime", "discharge_time"),
@@ -47,14 +58,13 @@ _STAY_KEYS = (
     "window",
 )
 _STAY_TYPES = {
-    "label": "DOUBLE",
-    "died_icu": "DOUBLE",
+    "label": LABEL,
+    "died_icu": LABEL,
     "age": "DOUBLE",
     "admitted": "TIMESTAMP",
     "discharged": "TIMESTAMP",
     "died": "TIMESTAMP",
 }
-CLOCKS = {"minutes": 60_000_000, "hours": 3_600_000_000}
 
 
 @dataclass(frozen=True)
@@ -66,7 +76,8 @@ class LongTable:
         stays_path: the stays; windows are its column of that name, else the month of admission. Without it
             every id is a stay without a label, and times must be relative.
         columns: canonical name (`NAMES`) to the table's own, where guessing by name fails.
-        clock: "minutes" or "hours" since admission, "timestamp", or "auto" to tell from the column.
+        clock: what the numbers of a time column count ("seconds", "minutes", "hours", "days"), "duration" (HH:MM, or a
+            column of durations), "timestamp", or "auto" to tell from the column. Timestamps apart, since admission.
     """
 
     path: Path
@@ -81,8 +92,8 @@ class LongTable:
         unknown = set(self.columns) - set(NAMES)
         if unknown:
             raise DataError(f"Expected columns among {', '.join(NAMES)}, but got {', '.join(sorted(unknown))}.")
-        if self.clock not in ("auto", "timestamp", *CLOCKS):
-            raise DataError(f"Expected clock to be auto, minutes, hours or timestamp, but got {self.clock!r}.")
+        if self.clock not in CLOCKS:
+            raise DataError(f"Expected clock to be one of {', '.join(CLOCKS)}, but got {self.clock!r}.")
 
     @property
     def name(self) -> str:
@@ -95,16 +106,20 @@ class LongTable:
         """Nothing is held open."""
 
     def stays(self, engine: Engine) -> tuple[pd.DataFrame, list[Finding]]:
+        findings: list[Finding] = []
         if self.stays_path is None:
             scan = scan_file(engine, self.path, self._wanted(["id"]), "events")
             frame = engine.frame(f"SELECT DISTINCT id AS stay_id FROM ({scan.select(['id'])}) ORDER BY 1", "events")
-            sql = "SELECT id, " + ", ".join(f"CAST(NULL AS {_STAY_TYPES.get(k, 'VARCHAR')}) AS {k}" for k in _STAY_KEYS)
+            types = {**_STAY_TYPES, "label": "DOUBLE", "died_icu": "DOUBLE"}
+            sql = "SELECT id, " + ", ".join(f"CAST(NULL AS {types.get(k, 'VARCHAR')}) AS {k}" for k in _STAY_KEYS)
             source = engine.register("ids", frame.rename(columns={"stay_id": "id"}))
             sql += f" FROM {source}"
         else:
             columns = self._wanted(["id"]) + self._wanted(_STAY_KEYS, required=False)
             scan = scan_file(engine, self.stays_path, columns, "stays")
             sql = scan.select(["id", *_STAY_KEYS])
+            if scan.raw["label"] == "NULL":
+                findings.append(self._no_label(engine))
         frame = engine.frame(
             f"""
             SELECT id AS stay_id, coalesce(patient, id) AS patient_id, admitted,
@@ -118,7 +133,7 @@ class LongTable:
             """,
             "stays",
         )
-        return frame, []
+        return frame, findings
 
     def codes(self, engine: Engine, features: FeatureSet) -> tuple[CodeTable, list[Finding]]:
         table = flatten(features, {"variable": "events"})
@@ -135,42 +150,39 @@ class LongTable:
         return table, [Finding("warning", "unknown code", "variable", sum(unknown.values()), message)]
 
     def events(self, engine: Engine, cohort: str, codes: CodeTable) -> Iterator[tuple[str, str]]:
-        clock = self._clock(engine)
-        time = "TIMESTAMP" if clock == "timestamp" else "DOUBLE"
-        scan = self._scan(engine, time)
-        listed = ", ".join(literal(code) for code in codes.codes)
-        relative = (
-            "epoch_us(e.time) - s.start" if clock == "timestamp" else f"CAST(floor(e.time * {CLOCKS[clock]}) AS BIGINT)"
-        )
-        select = scan.select(
-            ["id", "time", "variable", "value", "unit"], f"{scan.expressions['variable']} IN ({listed})"
-        )
-        yield (
-            "events",
-            f"SELECT * FROM (SELECT s.stay_row, {relative} AS micros, e.variable AS code, e.value, e.unit, "
-            f"s.stop - s.start AS length FROM ({select}) e JOIN {cohort} s ON s.stay_id = e.id) "
-            "WHERE micros IS NULL OR (micros >= 0 AND micros < length)",
-        )
-
-    def _scan(self, engine: Engine, time: str = "VARCHAR") -> Scan:
-        columns = self._wanted(["id", "time", "variable", "value"]) + self._wanted(["unit"], required=False)
-        columns = [replace(c, type=time) if c.name == "time" else c for c in columns]
-        return scan_file(engine, self.path, columns, "events")
-
-    def _clock(self, engine: Engine) -> str:
-        if self.clock != "auto":
-            return self.clock
         scan = self._scan(engine)
-        own = scan.raw["time"].strip('"').lower()
-        (row,) = engine.rows(f"SELECT typeof({scan.raw['time']}) FROM {scan.source} LIMIT 1", "events")
-        if "TIMESTAMP" in row[0] or (row[0] == "VARCHAR" and "minute" not in own and "hour" not in own):
-            return "timestamp"
-        for word, clock in (("minute", "minutes"), ("hour", "hours")):
-            if word in own:
-                return clock
-        raise DataError(
-            f"Expected clock to say what the numbers in column {own} count, minutes or hours, but got 'auto'."
+        clock = find_clock(engine, self.path, scan, self.clock)
+        listed = ", ".join(literal(code) for code in codes.codes)
+        columns = ", ".join(f"{scan.expressions[name]} AS {name}" for name in ("id", "variable", "value", "unit"))
+        chosen = (
+            f"SELECT {columns}, {scan.raw['time']} AS time FROM {scan.source} "
+            f"WHERE {scan.expressions['variable']} IN ({listed})"
         )
+        micros = f"{clock.expression} - s.start" if clock.absolute else clock.expression
+        events = (
+            f"SELECT s.stay_row, {micros} AS micros, e.variable AS code, e.value, e.unit, s.stop - s.start AS length "
+            f"FROM ({chosen}) e JOIN {cohort} s ON s.stay_id = e.id"
+        )
+        check_times(engine, events, clock, str(self.path))
+        yield "events", f"SELECT * FROM ({events}) WHERE micros IS NULL OR (micros >= 0 AND micros < length)"
+
+    def _no_label(self, engine: Engine) -> Finding:
+        """Names the columns that could hold the label: those with two values."""
+        described = scan_file(engine, Path(str(self.stays_path)), (), "stays")
+        names = [row[0] for row in engine.rows(f"DESCRIBE SELECT * FROM {described.source}", "stays")]
+        counted = ", ".join(f"count(DISTINCT {quoted(name)})" for name in names)
+        (counts,) = engine.rows(f"SELECT {counted} FROM {described.source}", "stays")
+        binary = [name for name, count in zip(names, counts, strict=True) if count == 2]
+        could = f" ({', '.join(binary)} have two values)" if binary else ""
+        message = (
+            f"Expected a label in one of the columns {', '.join(NAMES['label'])} of {self.stays_path}, but it has "
+            f"{', '.join(names)}{could}; name it with --column label=NAME."
+        )
+        return Finding("warning", "label", "label", len(names), message)
+
+    def _scan(self, engine: Engine) -> Scan:
+        columns = self._wanted(["id", "time", "variable", "value"]) + self._wanted(["unit"], required=False)
+        return scan_file(engine, self.path, columns, "events")
 
     def _wanted(self, keys: Sequence[str], required: bool = True) -> list[Column]:
         types = {**dict.fromkeys(NAMES, "VARCHAR"), "value": "DOUBLE", **_STAY_TYPES}

@@ -23,6 +23,11 @@ _COLUMNS = (
     Column("code"),
     Column("numeric_value", "DOUBLE"),
 )
+_LABELS = (
+    Column("subject_id", "BIGINT"),
+    Column("prediction_time", "TIMESTAMP"),
+    Column("boolean_value", "BOOLEAN"),
+)
 
 
 @dataclass(frozen=True)
@@ -32,10 +37,15 @@ class Meds:
     MIMIC's itemids are found in codes such as `LAB//220045//bpm` or `LAB//RESULT//50912//mg/dL`; a feature
     set may also list codes of its own under `meds`, exact or as the beginning of a code. Dates may be shifted
     per subject, so there are windows only if `one_calendar` says that the clock is shared.
+
+    With `labels` (a Parquet file or folder in MEDS's label schema, as ACES writes it: subject_id, prediction_time,
+    boolean_value) every row of it is an instance: the hours up to its prediction time, and its label. No ICU events are
+    needed then, so that eICU, OMOP or any other data in MEDS can be read, with a feature set that lists their codes.
     """
 
     path: Path
     one_calendar: bool = False
+    labels: Path | None = None
 
     @property
     def name(self) -> str:
@@ -48,6 +58,8 @@ class Meds:
         """Nothing is held open."""
 
     def stays(self, engine: Engine) -> tuple[pd.DataFrame, list[Finding]]:
+        if self.labels is not None:
+            return self._labelled(engine, self.labels), []
         scan = self._scan(engine)
         marks = engine.new_name("marks")
         kinds = (
@@ -138,6 +150,35 @@ class Meds:
             f"FROM ({scan.select([c.name for c in _COLUMNS])}) WHERE code IN ({listed})"
         )
         yield "data", within_stays(select, cohort)
+
+    def _labelled(self, engine: Engine, path: Path) -> pd.DataFrame:
+        """One row for each prediction of a label file, with the subject's age and sex at that time."""
+        if not path.exists():
+            raise DataError(f"Expected MEDS labels at {path}, but there are none.")
+        labels = scan_file(engine, path, _LABELS, "labels")
+        data = self._scan(engine)
+        window = "strftime(l.prediction_time, '%Y-%m')" if self.one_calendar else "CAST(NULL AS VARCHAR)"
+        return engine.frame(
+            f"""
+            WITH p AS (
+                SELECT subject_id, min(time) FILTER (split_part(code, '//', 1) = 'MEDS_BIRTH') AS born,
+                       min(time) FILTER (split_part(code, '//', 1) = 'MEDS_DEATH') AS died,
+                       min(split_part(code, '//', 2)) FILTER (split_part(code, '//', 1) = 'GENDER') AS gender,
+                       min(split_part(code, '//', 2)) FILTER (split_part(code, '//', 1) = 'RACE') AS ethnicity
+                FROM ({data.select(["subject_id", "time", "code"])}) GROUP BY subject_id
+            )
+            SELECT CAST(row_number() OVER (ORDER BY l.subject_id, l.prediction_time) AS BIGINT) AS stay_id,
+                   l.subject_id AS patient_id, CAST(NULL AS TIMESTAMP) AS admitted, CAST(NULL AS DOUBLE) AS los_hours,
+                   CAST(NULL AS DOUBLE) AS death_hours, CAST(l.boolean_value AS DOUBLE) AS died_hospital,
+                   CAST(l.boolean_value AS DOUBLE) AS died_icu,
+                   CAST(date_sub('year', p.born, l.prediction_time) AS DOUBLE) AS age, p.gender, p.ethnicity,
+                   CAST(row_number() OVER (PARTITION BY l.subject_id ORDER BY l.prediction_time) = 1 AS DOUBLE)
+                       AS first_stay,
+                   {window} AS "window", l.prediction_time AS predicted_at
+            FROM ({labels.select([c.name for c in _LABELS])}) l LEFT JOIN p USING (subject_id) ORDER BY stay_id
+            """,
+            str(path),
+        )
 
     def _scan(self, engine: Engine) -> Scan:
         data = self.path / "data"
