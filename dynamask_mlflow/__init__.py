@@ -10,6 +10,8 @@ from dynamask_mlflow._logs import set_up_logging
 from dynamask_mlflow._version import __version__
 
 if TYPE_CHECKING:
+    from dynamask_mlflow.masks.change.explain_change import explain_change
+    from dynamask_mlflow.masks.change.result import Change
     from dynamask_mlflow.masks.config import ExplainConfig
     from dynamask_mlflow.masks.explain import explain
     from dynamask_mlflow.masks.result import Masks
@@ -22,9 +24,11 @@ if TYPE_CHECKING:
     )
 
 _HOMES = {
+    "Change": "masks.change.result",
     "ExplainConfig": "masks.config",
     "Masks": "masks.result",
     "explain": "masks.explain",
+    "explain_change": "masks.change.explain_change",
     "_load_pyfunc": "tracking.flavor",
     "get_default_pip_requirements": "tracking.flavor",
     "load_model": "tracking.flavor",
@@ -33,11 +37,13 @@ _HOMES = {
 }
 
 __all__ = [
+    "Change",
     "ExplainConfig",
     "Masks",
     "__version__",
     "_load_pyfunc",
     "explain",
+    "explain_change",
     "get_default_pip_requirements",
     "load_model",
     "log_model",

@@ -11,6 +11,7 @@ MOST_PARAMETERS = 7
 
 # Signatures that others fix, or that are read as a list of settings: keyword arguments with defaults, never positional.
 EXEMPT = {
+    "masks/change/explain_change.py:explain_change": "the times in question by keyword, and how prefixes are made",
     "tracking/flavor.py:save_model": "MLflow's contract of a flavor",
     "tracking/dataset.py:from_sequences": "MLflow's contract of a dataset constructor, and the fields of Sequences",
     "tracking/dataset.py:from_long_frame": "MLflow's contract of a dataset constructor, and the columns of a table",
