@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynamask_mlflow import metrics
+from dynamask_mlflow._ranking import count_of, places
 from dynamask_mlflow.evaluation.sequences import Sequences
 from dynamask_mlflow.metrics.erasure import ERASER_AREAS
 
@@ -28,11 +29,8 @@ def answers_every_step(outputs: Floats, task: str, steps: int) -> bool:
 
 
 def _places(ranking: NDArray[Any], where: NDArray[np.bool_]) -> NDArray[np.int32]:
-    """(N, T d): 0 for the best cell; of equal ones the earlier is better. The others come after all of `where`."""
-    order = np.argsort(np.where(where, -ranking, np.inf).reshape(len(ranking), -1), axis=1, kind="stable")
-    place = np.empty(order.shape, dtype=np.int32)
-    np.put_along_axis(place, order, np.arange(order.shape[1], dtype=np.int32)[None], axis=1)
-    return place
+    """(N, T d): 0 for the best cell."""
+    return places(ranking.reshape(len(ranking), -1), where.reshape(len(ranking), -1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +72,7 @@ class Eraser:
         return self._first(self._removal_place, areas)
 
     def _first(self, place: NDArray[np.int32], areas: Floats | float) -> NDArray[np.bool_]:
-        counts = np.floor(np.asarray(areas) * self.where.sum(axis=(1, 2)) + 0.5)
+        counts = count_of(areas, self.where.sum(axis=(1, 2)))
         return np.asarray(place < counts[:, None]).reshape(self.where.shape)
 
     def answers(self, removals: Iterable[NDArray[np.bool_]]) -> list[Floats]:

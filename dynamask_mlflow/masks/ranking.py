@@ -24,6 +24,20 @@ def top_cells(scores: Tensor, area: float, exists: Tensor | None = None) -> Tens
     return ((z >= least) & present).to(z.dtype).view_as(scores)
 
 
+def top_share(scores: Tensor, area: float, exists: Tensor | None) -> Tensor:
+    """(B, T, d) of 0 and 1: the share `area` of the existing cells with the highest scores.
+
+    The rule of `_ranking.py` for tensors: of equal scores the earlier come first, halves are rounded up.
+    """
+    flat = scores.flatten(1)
+    there = torch.ones_like(flat, dtype=torch.bool) if exists is None else exists.flatten(1)
+    order = torch.where(there, flat, -torch.inf).argsort(dim=1, descending=True, stable=True)
+    counts = (area * there.sum(1, keepdim=True) + 0.5).floor()
+    ranks = torch.arange(flat.shape[1], device=flat.device).expand_as(flat)
+    chosen = torch.zeros_like(flat).scatter_(1, order, (ranks < counts).to(flat.dtype))
+    return chosen.view_as(scores)
+
+
 @dataclass(frozen=True)
 class Order:
     """An ordering of the cells, best first, and the exact mask of every area.

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dynamask_mlflow._ranking import count_of, places
 from dynamask_mlflow.metrics._arrays import BoolArray, FloatArray, as_cells, as_selection, flatten_cells
 
 Scope = Literal["instance", "batch"]
@@ -29,14 +30,6 @@ def mask_from_scores(scores: ArrayLike, where: ArrayLike | None = None) -> Float
     return np.clip(scaled, 0.0, 1.0)
 
 
-def _best(values: FloatArray, exists: BoolArray, counts: NDArray[np.int64]) -> BoolArray:
-    """The `counts` best existing entries of each row; the earlier of two equal ones comes first."""
-    order = np.argsort(np.where(exists, -values, np.inf), axis=-1, kind="stable")
-    chosen = np.zeros(values.shape, dtype=np.bool_)
-    np.put_along_axis(chosen, order, np.arange(values.shape[-1]) < counts[..., None], axis=-1)
-    return chosen
-
-
 def top_cells(scores: ArrayLike, area: float, where: ArrayLike | None = None, scope: Scope = "instance") -> BoolArray:
     """The round(area n) existing cells with the highest scores; of equal ones the earlier come first.
 
@@ -52,8 +45,8 @@ def top_cells(scores: ArrayLike, area: float, where: ArrayLike | None = None, sc
     rows, there = flatten_cells(r), flatten_cells(exists)
     if scope == "batch":
         rows, there = rows.reshape(-1), there.reshape(-1)
-    counts = np.floor(area * there.sum(axis=-1) + 0.5).astype(np.int64)
-    return _best(rows, there, np.asarray(counts)).reshape(r.shape)
+    counts = count_of(area, there.sum(axis=-1))
+    return (places(rows, there) < counts[..., None]).reshape(r.shape)
 
 
 def replace_cells(

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dynamask_mlflow._ranking import places
+
 MISSING = 65535
 _ROWS = 64  # instances at a time, so that nothing wider than the page itself is held for all of them
 
@@ -35,8 +37,7 @@ def bytes_of_ranks(scores: NDArray[Any]) -> NDArray[np.uint8]:
     found = np.empty(flat.shape, dtype=np.uint8)
     for start in range(0, len(flat), _ROWS):  # the order of a cell takes eight times the room of its byte
         rows = slice(start, start + _ROWS)
-        order = np.argsort(-np.nan_to_num(flat[rows].astype(np.float64), nan=-np.inf), axis=1, kind="stable")
-        np.put_along_axis(found[rows], order, codes[None, :], axis=1)
+        found[rows] = codes[places(np.nan_to_num(flat[rows].astype(np.float64), nan=-np.inf))]
     return found.reshape(np.shape(scores))
 
 

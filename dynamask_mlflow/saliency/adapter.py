@@ -14,6 +14,7 @@ from dynamask_mlflow.masks.config import ExplainConfig
 from dynamask_mlflow.masks.fitted import Fitted, Method, Tick
 from dynamask_mlflow.masks.operators import Batch, parse_operators
 from dynamask_mlflow.masks.perturbation_objective import PerturbationObjective
+from dynamask_mlflow.masks.ranking import top_share
 from dynamask_mlflow.saliency.question import Question, ask
 
 
@@ -108,17 +109,6 @@ def _conclude(black_box: BlackBox, batch: Batch, config: ExplainConfig, r: Tenso
             "empty_error": objective.empty[0],
         },
     )
-
-
-def top_share(scores: Tensor, area: float, exists: Tensor | None) -> Tensor:
-    """(B, T, d) of 0 and 1: the share `area` of the existing cells with the highest scores."""
-    flat = scores.flatten(1)
-    there = torch.ones_like(flat, dtype=torch.bool) if exists is None else exists.flatten(1)
-    order = torch.where(there, flat, -torch.inf).argsort(dim=1, descending=True, stable=True)
-    counts = (area * there.sum(1, keepdim=True) + 0.5).floor()
-    ranks = torch.arange(flat.shape[1], device=flat.device).expand_as(flat)
-    chosen = torch.zeros_like(flat).scatter_(1, order, (ranks < counts).to(flat.dtype))
-    return chosen.view_as(scores)
 
 
 def _baseline(batch: Batch, config: ExplainConfig, otherwise: str) -> Tensor:

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dynamask_mlflow._ranking import places
+
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Labels = NDArray[np.uint8]
@@ -49,9 +51,7 @@ def attention(scores: NDArray[np.floating[Any]], area: float, eligible: Bools | 
     n = len(scores)
     flat = scores.reshape(n, -1)
     exists = np.ones(flat.shape, dtype=bool) if eligible is None else eligible.reshape(n, -1)
-    order = np.argsort(np.where(exists, -flat, np.inf), axis=1, kind="stable")
     count = np.maximum(exists.sum(axis=1, keepdims=True), 1)
-    entered = (np.arange(flat.shape[1]) + 0.5)[None] / count
-    weights = np.zeros(flat.shape)
-    np.put_along_axis(weights, order, np.maximum(0.0, np.log(area / entered)), axis=1)
+    entered = (places(flat, exists) + 0.5) / count
+    weights = np.maximum(0.0, np.log(area / entered))
     return np.where(exists, weights, 0.0).reshape(scores.shape)
