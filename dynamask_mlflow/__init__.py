@@ -10,6 +10,7 @@ from dynamask_mlflow._logs import set_up_logging
 from dynamask_mlflow._version import __version__
 
 if TYPE_CHECKING:
+    from dynamask_mlflow.masks.attribute import DynamicMask
     from dynamask_mlflow.masks.change.explain_change import explain_change
     from dynamask_mlflow.masks.change.result import Change
     from dynamask_mlflow.masks.config import ExplainConfig
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Change": "masks.change.result",
+    "DynamicMask": "masks.attribute",
     "ExplainConfig": "masks.config",
     "Masks": "masks.result",
     "explain": "masks.explain",
@@ -38,6 +40,7 @@ _HOMES = {
 
 __all__ = [
     "Change",
+    "DynamicMask",
     "ExplainConfig",
     "Masks",
     "__version__",

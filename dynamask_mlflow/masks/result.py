@@ -221,6 +221,29 @@ class Masks:
         frame = pd.DataFrame({name: values.reshape(-1) for name, values in cells.items()}, index=index)
         return frame.reset_index()
 
+    def to_shap(self, x: NDArray[Any] | None = None, channel_names: Sequence[str] | None = None) -> Any:
+        """A `shap.Explanation` of the attributions, for shap's plots.
+
+        Its base values are the reference answers, to which the values of an instance add up to its answer. shap has two
+        axes beside time: `explanation[:, t]` are the channels at step t.
+
+        Args:
+            x: (N, T, d) the inputs, shown beside the values.
+            channel_names: d names.
+        """
+        if self.attributions is None:
+            raise ValueError("Expected masks with attributions, but this method gives none; method='nested' does.")
+        try:
+            import shap
+        except ImportError as error:
+            raise ImportError("Expected shap to be installed, but it is not: `pip install shap`.") from error
+        return shap.Explanation(
+            values=self.attributions,
+            base_values=np.asarray(self.diagnostics["reference_answer"]),
+            data=None if x is None else np.asarray(x),
+            feature_names=None if channel_names is None else list(channel_names),
+        )
+
 
 def _differences(one: Masks, other: Masks) -> list[str]:
     keys = sorted({*one.config, *other.config})
