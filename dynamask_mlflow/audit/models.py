@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from dynamask_mlflow._model_uri import ModelUri
 from dynamask_mlflow.audit.errors import AuditError
 from dynamask_mlflow.tracking.filters import equals
 
@@ -26,7 +27,7 @@ class ModelRef:
 
     @property
     def uri(self) -> str:
-        return f"models:/{self.name}/{self.version}"
+        return str(ModelUri(self.name, version=self.version))
 
     @property
     def model_id(self) -> str | None:
@@ -47,11 +48,11 @@ def resolve_model(uri: str) -> ModelRef:
     from mlflow import MlflowClient
     from mlflow.exceptions import MlflowException
 
-    if not uri.startswith("models:/"):
-        raise AuditError(f"Expected a registered model such as models:/icu-mortality@champion, but got {uri!r}.")
-    path = uri.removeprefix("models:/").strip("/")
-    name, _, alias = path.partition("@")
-    name, _, version = name.partition("/")
+    try:
+        asked = ModelUri.parse(uri)
+    except ValueError as error:
+        raise AuditError(str(error)) from error
+    name, alias, version = asked.name, asked.alias, asked.version
     client = MlflowClient()
     try:
         registered = client.get_registered_model(name)

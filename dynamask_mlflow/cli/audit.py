@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dynamask_mlflow._model_uri import ModelUri
 from dynamask_mlflow._states import EXIT_ERROR
 from dynamask_mlflow.cli.common import parse_settings, read_settings, reported, track
 
@@ -175,7 +176,7 @@ def show(
         from dynamask_mlflow.audit import AuditError, audit_history
 
         track(tracking_uri)
-        name = model.removeprefix("models:/").partition("@")[0].partition("/")[0]
+        name = ModelUri.parse(model).name if model.startswith("models:") else model
         entries = audit_history(experiment, name, version, site=site, superseded=everything)
         if not entries:
             raise AuditError(f"Expected audits of {name!r} in the experiment {experiment!r}, but there are none.")

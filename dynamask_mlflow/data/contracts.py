@@ -162,6 +162,8 @@ def check_splits(patients: NDArray[Any], splits: NDArray[np.str_]) -> list[Findi
 
 def _separation(cells: NDArray[np.float32], seen: NDArray[np.bool_], labels: NDArray[np.float32]) -> float:
     """The better AUROC, of a stay's mean and of its number of measurements; 0 if undecidable."""
+    from scipy.stats import rankdata
+
     count = np.asarray(seen.sum(axis=1))
     mean = np.where(seen, cells, 0).sum(axis=1) / np.maximum(count, 1)
     known = np.isfinite(labels)
@@ -170,12 +172,6 @@ def _separation(cells: NDArray[np.float32], seen: NDArray[np.bool_], labels: NDA
         positive = labels[valid] == 1
         if min(positive.sum(), (~positive).sum()) < LEAK_MINIMUM:
             continue
-        auroc = (_ranks(score[valid])[positive].mean() - (positive.sum() + 1) / 2) / (~positive).sum()
+        auroc = (rankdata(score[valid])[positive].mean() - (positive.sum() + 1) / 2) / (~positive).sum()
         scores.append(max(auroc, 1 - auroc))
     return float(max(scores))
-
-
-def _ranks(values: NDArray[Any]) -> NDArray[np.float64]:
-    """Ranks from 1, ties sharing their mean."""
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    return np.asarray((np.cumsum(counts) - (counts - 1) / 2)[inverse], dtype=np.float64)

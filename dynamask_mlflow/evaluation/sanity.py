@@ -40,11 +40,11 @@ def rank_similarity(
 
     Near 0 the masks depend on the weights; near 1 they would be the same for any model.
     """
-    import pandas as pd
+    from scipy.stats import rankdata
 
     found = []
     for a, b, where in zip(first, second, exists, strict=True):
-        ranks = [pd.Series(values[where]).rank().to_numpy() for values in (a, b)]
+        ranks = [rankdata(values[where]) for values in (a, b)]
         if all(len(np.unique(places)) > 1 for places in ranks):
             found.append(np.corrcoef(ranks[0], ranks[1])[0, 1])
     return float(np.mean(found)) if found else float("nan")

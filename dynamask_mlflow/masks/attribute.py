@@ -93,7 +93,7 @@ class DynamicMask:
         if len(chosen) != len(x):
             raise ValueError(f"Expected one target, or one for each of {len(x)} instances, but got {len(chosen)}.")
         found: dict[int, Masks] = {}
-        for value in chosen.unique().tolist():
+        for value in sorted(set(chosen.tolist())):
             rows = (chosen == value).nonzero().flatten().tolist()
             masks = self._explain(model, x[rows], baselines, int(value))
             found |= {row: masks[place] for place, row in enumerate(rows)}
@@ -118,7 +118,7 @@ def _one_tensor(inputs: Tensor | tuple[Tensor, ...]) -> Tensor:
 
 def _score(target: Position) -> Callable[[Tensor], Tensor]:
     """One number an instance, out of the model's output."""
-    index = () if target is None else (target,) if isinstance(target, int) else tuple(target)
+    index: tuple[int, ...] = () if target is None else (target,) if isinstance(target, int) else tuple(target)
 
     def chosen_output(y: Tensor) -> Tensor:
         if target is None and y.ndim == 2 and y.shape[1] == 1:
@@ -128,7 +128,9 @@ def _score(target: Position) -> Callable[[Tensor], Tensor]:
                 f"Expected a target with {y.ndim - 1} positions for an output of shape {tuple(y.shape)}, "
                 f"but got {target!r}."
             )
-        return y[(slice(None), *index)]
+        position: Any = (slice(None), *index)
+        chosen: Tensor = y[position]
+        return chosen
 
     return chosen_output
 

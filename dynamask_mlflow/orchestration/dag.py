@@ -9,11 +9,12 @@ from zoneinfo import ZoneInfo
 
 from airflow.sdk import DAG, Asset, AssetAny, AssetOrTimeSchedule, BaseNotifier, CronDataIntervalTimetable
 
+from dynamask_mlflow._model_uri import ModelUri
 from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.orchestration.group import ALERT_ON, EXPERIMENT, audit_task_group
 from dynamask_mlflow.orchestration.hook import DEFAULT
 from dynamask_mlflow.orchestration.options import Execution
-from dynamask_mlflow.orchestration.params import audit_params, model_name
+from dynamask_mlflow.orchestration.params import audit_params
 from dynamask_mlflow.orchestration.windows import Period, period_of_cron
 from dynamask_mlflow.orchestration.words import AUDIT_DOC
 
@@ -62,9 +63,9 @@ def build_audit_dag(
         "start_date": start_date or datetime(2020, 1, 1, tzinfo=ZoneInfo(timezone)),
         "catchup": False,
         "max_active_runs": 1,  # for the machine's sake; the order of windows does not matter
-        "tags": ["dynamask", "explanations", model_name(model)],
+        "tags": ["dynamask", "explanations", ModelUri.parse(model).name],
         "params": audit_params(source, settings),
-        "doc_md": AUDIT_DOC.format(model=model, name=model_name(model)),
+        "doc_md": AUDIT_DOC.format(model=model, name=ModelUri.parse(model).name),
     }
     with DAG(dag_id, **{**options, **dag_options}) as dag:
         audit_task_group(

@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 
 from airflow.sdk import Asset, BaseNotifier, TaskGroup, TriggerRule, task
 
+from dynamask_mlflow._model_uri import ModelUri
 from dynamask_mlflow._states import STATES, State
 from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.orchestration import tasks
@@ -19,7 +20,6 @@ from dynamask_mlflow.orchestration.hook import DEFAULT
 from dynamask_mlflow.orchestration.link import MlflowRunLink
 from dynamask_mlflow.orchestration.notifier import MlflowTagNotifier
 from dynamask_mlflow.orchestration.options import Execution
-from dynamask_mlflow.orchestration.params import model_name
 from dynamask_mlflow.orchestration.windows import Period
 
 EXPERIMENT = "dynamask-audits"
@@ -112,7 +112,7 @@ def audit_task_group(
 
     with TaskGroup(group_id, prefix_group_id=not flat, tooltip="Did the model's explanations drift?") as group:
         opened = task(task_id="prepare", **run.step_arguments())(prepare)(source, settings.to_dict())
-        outlets = [] if "{" in model else [audit_asset(model_name(model))]
+        outlets = [] if "{" in model else [audit_asset(ModelUri.parse(model).name)]
         verdict, before = fit_and_report(opened, run, mlflow_conn_id, outlets)
         told = task(task_id="alert", **run.step_arguments())(alert)(verdict)
         _link(told)

@@ -9,6 +9,7 @@ from typing import Any
 
 from airflow.sdk import Param
 
+from dynamask_mlflow._model_uri import ModelUri
 from dynamask_mlflow.audit.config import REFERENCES, AuditConfig
 
 WINDOW_PATTERN = r"^(all|\d{4}(-\d{2}(-\d{2})?)?(\.\.\d{4}(-\d{2}(-\d{2})?)?)?)?$"
@@ -73,16 +74,8 @@ def merge_config(config: Mapping[str, Any], params: Mapping[str, Any]) -> dict[s
     return {**config, **own, **(params.get("settings") or {})}
 
 
-def model_name(uri: str) -> str:
-    """The registered name in `models:/name@alias`, `models:/name/3` or `models:/name`."""
-    found = re.fullmatch(r"models:/([^@/]+)([@/].+)?", uri)
-    if not found:
-        raise ValueError(f"Expected a registered model such as models:/icu-mortality@champion, but got {uri!r}.")
-    return found[1]
-
-
 def _source_params(source: Mapping[str, Any]) -> dict[str, Param]:
-    name = re.escape(model_name(source["model"])).replace(r"\-", "-").replace(r"\ ", " ")
+    name = re.escape(ModelUri.parse(source["model"]).name).replace(r"\-", "-").replace(r"\ ", " ")
     return {
         "model": Param(
             source["model"], type="string", pattern=f"^models:/{name}([@/].+)?$", section=_WHAT,

@@ -9,13 +9,14 @@ from zoneinfo import ZoneInfo
 
 from airflow.sdk import DAG, Asset, task
 
+from dynamask_mlflow._model_uri import ModelUri
 from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.orchestration import tasks
 from dynamask_mlflow.orchestration.dag import schedule_of
 from dynamask_mlflow.orchestration.group import EXPERIMENT, close_after, fit_and_report
 from dynamask_mlflow.orchestration.hook import DEFAULT
 from dynamask_mlflow.orchestration.options import Execution
-from dynamask_mlflow.orchestration.params import model_name, reference_params
+from dynamask_mlflow.orchestration.params import reference_params
 from dynamask_mlflow.orchestration.words import REFERENCE_DOC
 
 
@@ -57,7 +58,7 @@ def build_reference_dag(
         "start_date": start_date or datetime(2020, 1, 1, tzinfo=ZoneInfo(timezone)),
         "catchup": False,
         "max_active_runs": 1,
-        "tags": ["dynamask", "explanations", model_name(model)],
+        "tags": ["dynamask", "explanations", ModelUri.parse(model).name],
         "params": reference_params(source, settings),
         "doc_md": REFERENCE_DOC.format(model=model, window=window),
     }

@@ -11,11 +11,12 @@ from typing import Any
 from airflow.sdk import BaseNotifier, get_current_context
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
+from dynamask_mlflow._model_uri import ModelUri
 from dynamask_mlflow._secrets import without_secrets
 from dynamask_mlflow.orchestration import steps
 from dynamask_mlflow.orchestration.hook import MlflowHook
 from dynamask_mlflow.orchestration.link import leave_link
-from dynamask_mlflow.orchestration.params import merge_config, merge_source, model_name
+from dynamask_mlflow.orchestration.params import merge_config, merge_source
 from dynamask_mlflow.orchestration.retries import refusals_fail
 from dynamask_mlflow.orchestration.windows import Period, resolve_window
 
@@ -167,7 +168,7 @@ def tell_failure(
         **{"state": "error", "version": version, "run_id": "", "reasons": [text], "violations": [], "metrics": {}},
         **{"notice": text, "notice_kind": "failed", "episode": ""},
     }
-    audit["model"] = model_name(str(wanted["model"]))
+    audit["model"] = ModelUri.parse(str(wanted["model"])).name
     list(_tell(context, audit, notifiers, set()))
     return text
 
@@ -231,7 +232,7 @@ def _noted(what: Mapping[str, Any]) -> Iterator[None]:
         yield
     except Exception as error:
         model = what["model"]
-        uri = f"models:/{model['name']}/{model['version']}" if isinstance(model, Mapping) else model
+        uri = str(ModelUri(model["name"], version=model["version"])) if isinstance(model, Mapping) else model
         if what.get("kind") != "reference":
             with suppress(Exception):  # the first error is the one to be heard
                 steps.note_failure({**what, "model": uri}, str(error) or type(error).__name__)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dynamask_mlflow._model_uri import ModelUri
 from dynamask_mlflow.training.config import TrainConfig
 from dynamask_mlflow.training.loop import Epoch, Fit, fit, predict
 from dynamask_mlflow.training.scores import calibration, score
@@ -68,7 +69,7 @@ def train_and_register(
     return Registered(
         run_id=run.info.run_id,
         model_id=str(info.model_id),
-        model_uri=f"models:/{registered_model_name}/{version}" if version else str(info.model_uri),
+        model_uri=str(ModelUri(str(registered_model_name), version=version)) if version else str(info.model_uri),
         name=registered_model_name,
         version=version,
         scores=scores["test"],

@@ -117,6 +117,17 @@ def test_adjusted_p_values_keep_the_order_and_never_shrink(p):
         assert (np.diff(q[np.argsort(p, kind="stable")]) >= -1e-12).all()
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_written_by_hand_agrees_with_the_libraries(seed):
+    from sklearn.metrics import ndcg_score
+    from statsmodels.stats.multitest import multipletests
+
+    rng = np.random.default_rng(seed)
+    p, before, now = rng.random(9), rng.random(7), rng.random(7)
+    np.testing.assert_allclose(s.holm(p), multipletests(p, method="holm")[1])
+    assert s.ndcg(before, now) == pytest.approx(ndcg_score(before[None], now[None]))
+
+
 def test_total_variation_by_hand():
     assert s.total_variation([0.5, 0.3, 0.2], [0.3, 0.5, 0.2]) == pytest.approx(0.2)
 

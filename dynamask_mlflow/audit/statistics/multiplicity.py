@@ -26,12 +26,10 @@ def step_down(statistics: Floats) -> Floats:
 
 def benjamini_hochberg(p_values: ArrayLike) -> Floats:
     """Adjusted p-values whose rejection at q keeps the expected share of false findings below q."""
+    from scipy.stats import false_discovery_control
+
     p = np.asarray(p_values, dtype=np.float64)
-    order = np.argsort(p)
-    scaled = p[order] * len(p) / np.arange(1, len(p) + 1)
-    adjusted = np.empty_like(p)
-    adjusted[order] = np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 1.0)
-    return adjusted
+    return np.asarray(false_discovery_control(p, method="bh")) if len(p) else p
 
 
 def holm(p_values: ArrayLike) -> Floats:

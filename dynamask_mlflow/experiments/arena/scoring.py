@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.stats import rankdata
 
 from dynamask_mlflow import metrics as m
 
@@ -124,16 +125,10 @@ def doubt(coefficients: ArrayLike, exists: ArrayLike | None = None) -> FloatArra
 
 def rank_correlation(a: ArrayLike, b: ArrayLike) -> float:
     """Spearman's: the correlation of the ranks, ties at their mean rank; nan where either side is constant."""
-    first, second = _ranks(np.asarray(a, dtype=np.float64)), _ranks(np.asarray(b, dtype=np.float64))
+    first, second = rankdata(a), rankdata(b)
     if len(first) < 2 or not first.std() or not second.std():
         return float("nan")
     return float(np.corrcoef(first, second)[0, 1])
-
-
-def _ranks(values: FloatArray) -> FloatArray:
-    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
-    last = np.cumsum(count)
-    return np.asarray((last - (count - 1) / 2)[place])
 
 
 def _existing(exists: ArrayLike | None, shape: tuple[int, ...]) -> NDArray[Any]:
