@@ -15,7 +15,7 @@ install: $(STAMP)  ## set up .venv
 $(STAMP): setup.cfg constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all,dev]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all,dev,docs]'
 	@touch $@
 
 test: $(STAMP)  ## run the whole test suite
