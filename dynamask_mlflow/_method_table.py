@@ -14,6 +14,7 @@ SALIENCY_METHODS = (
 
 METHODS: dict[str, str] = {
     "nested": "dynamask_mlflow.masks.nested:fit_nested",
+    "forward": "dynamask_mlflow.masks.forward_answer:fit_forward",
     "paper": "dynamask_mlflow.masks.paper:fit_paper",
     **{name: f"dynamask_mlflow.saliency.methods:{name}" for name in SALIENCY_METHODS},
 }

@@ -1,4 +1,4 @@
-"""The model as the mathematics sees it: frozen, differentiable, with outputs of one form.
+"""The model as the mathematics sees it: frozen, differentiable where it can be, with outputs of one form.
 
 Outputs are brought to (B, S, C): S output times (1 for one answer a sequence), C >= 2 classes as logits for
 classification, C values for regression.
@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from dynamask_mlflow.masks.forward_only import as_torch_model, labelled
 from dynamask_mlflow.masks.process_state import untouched_process
 
 Model = nn.Module | Callable[[Tensor], Tensor]
@@ -25,6 +26,10 @@ _TINY = 1e-7
 
 class ModelError(ValueError):
     """The model cannot be explained; the message says what was expected and what came."""
+
+
+class LabelsError(ModelError):
+    """The model gives labels, or other whole numbers, where logits, probabilities or values are expected."""
 
 
 def resolve_device(device: str | torch.device) -> torch.device:
@@ -77,12 +82,14 @@ class BlackBox:
         model: module or callable on (B, T, d).
         task: "classification" or "regression".
         output: for classification, whether the model gives "logits" or "probabilities".
+        differentiable: whether answers carry gradients by the inputs.
     """
 
-    def __init__(self, model: Model, task: str, output: Output) -> None:
+    def __init__(self, model: Model, task: str, output: Output, differentiable: bool = True) -> None:
         self._model = model
         self.task = task
         self.output = output
+        self.differentiable = differentiable
 
     @property
     def model(self) -> Model:
@@ -125,12 +132,22 @@ def open_black_box(model: Model, x: Tensor, task: str, output: str = "auto") -> 
         ) from error
     _check_output(raw, probe)
     if task == "regression":
-        return BlackBox(model, task, "values")
+        return BlackBox(model, task, "values", raw.requires_grad)
     if output != "auto":
         kind: Output = "probabilities" if output == "probabilities" else "logits"
     else:
         kind = "probabilities" if _gives_probabilities(model, probe.detach()) else "logits"
-    return BlackBox(model, task, kind)
+    return BlackBox(model, task, kind, raw.requires_grad)
+
+
+def open_any(model: Model, x: Tensor, device: torch.device, task: str, output: str = "auto") -> BlackBox:
+    """As `open_black_box`, with labels read as probabilities; x are all inputs, since they tell which labels exist."""
+    try:
+        return open_black_box(model, x[:4].to(device), task, output)
+    except LabelsError:
+        if task != "classification":
+            raise
+        return open_black_box(labelled(model, x.to(device)), x[:4].to(device), task, output)
 
 
 def _check_output(raw: Any, probe: Tensor) -> None:
@@ -143,11 +160,8 @@ def _check_output(raw: Any, probe: Tensor) -> None:
             f"Expected an output of shape (B,), (B, C), (B, T) or (B, T, C) with B = {batch} and T = {steps}, "
             f"but got {tuple(raw.shape)}."
         )
-    if not raw.is_floating_point() or not raw.requires_grad:
-        raise ModelError(
-            "Expected a model that is differentiable by its inputs, but its output carries no gradient. "
-            "Labels, argmax, numpy, .detach() and torch.no_grad() inside the model have that effect."
-        )
+    if not raw.is_floating_point():
+        raise LabelsError(f"Expected logits, probabilities or values as floats, but the model returned {raw.dtype}.")
     if not bool(torch.isfinite(raw).all()):
         raise ModelError("Expected finite outputs, but the model returned NaN or infinity on the given inputs.")
 
@@ -191,13 +205,13 @@ def predict(
     where = resolve_device(device)
     parts: list[NDArray[np.float32]] = []
     with untouched_process(model), frozen(model, where):
-        black_box = open_black_box(model, inputs[:4].to(where), task, output)
+        black_box = open_any(as_torch_model(model, inputs, task), inputs, where, task, output)
         with torch.no_grad():
             for start in range(0, len(inputs), batch_size):
                 # A copy: a network that works in place must not change the caller's array.
                 batch = inputs[start : start + batch_size].to(where, copy=True)
                 if task == "regression":
-                    y = model(batch)
+                    y = black_box.raw(batch)
                 else:
                     y = black_box(batch).softmax(-1)
                     y = y[:, 0] if y.shape[1] == 1 else y

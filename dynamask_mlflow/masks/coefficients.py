@@ -34,11 +34,18 @@ class CoefficientWeights:
 
 
 WEIGHTS = CoefficientWeights()
+# The same regression on the orderings of `forward_search`, whose score stands in for the gradient score.
+FORWARD_WEIGHTS = CoefficientWeights(intercept=2.405, beyond_half=-1.2, relative_score=1.105)
 _HALF, _MOST = 0.5, 0.8
 
 
 def coefficients(
-    order: Order, curves: SizeCurves, gradient_score: Tensor, by_gradients: Tensor, unread: Tensor
+    order: Order,
+    curves: SizeCurves,
+    gradient_score: Tensor,
+    by_gradients: Tensor,
+    unread: Tensor,
+    weights: CoefficientWeights = WEIGHTS,
 ) -> Tensor:
     """(B, T, d) in [0, 1], never rising along the ordering, 0 for cells that the model does not read.
 
@@ -54,10 +61,10 @@ def coefficients(
     relative = torch.log(gradient_score / _mean_of_first(gradient_score, most) + 1e-4)
     by_score = torch.where(
         by_gradients[:, None, None],
-        WEIGHTS.relative_score * relative,
-        torch.full_like(relative, WEIGHTS.other_ordering),
+        weights.relative_score * relative,
+        torch.full_like(relative, weights.other_ordering),
     )
-    logit = WEIGHTS.intercept + by_score + WEIGHTS.beyond_half * (rank - half[:, None, None])
+    logit = weights.intercept + by_score + weights.beyond_half * (rank - half[:, None, None])
     chance = torch.where(unread, torch.zeros_like(logit), torch.sigmoid(logit))
     read_first = replace(order, above=torch.where(unread, torch.full_like(rank, math.inf), order.above))
     return handed_out(chance, read_first)

@@ -32,7 +32,8 @@ class ExplainConfig:
     """Settings of `explain`. Every default is meant to be left alone; `None` and "auto" mean: the method decides.
 
     Attributes:
-        method: name of a registered method: "nested" (one fit for every area) or "paper" (Algorithm 1), ...
+        method: name of a registered method: "nested" (the default), "forward" (forward passes alone, which is what
+            "nested" does for models without gradients), "paper" (Algorithm 1), ...
         target: what is explained: "auto", a class (index or name), "class:1", "step:5", "horizon:2", or a callable on
             the model's output. "auto" explains how far the answer has moved from its reference answer: a binary risk
             by its logit, one of several classes by its logit minus the mean of the others, a value by itself, answers
@@ -54,6 +55,8 @@ class ExplainConfig:
         dilation: delta, the factor by which that weight grows.
         reduction: "sum" as in the paper's text, or "mean" as in its released code.
         output: whether a classifier gives "logits" or "probabilities"; "auto" looks.
+        forward_budget: forward passes an instance for models without gradients (and method="forward").
+        shape: (T, d) of a model that takes windows in one row, (B, T d), time by time.
         seed: of every random draw. The mask of an instance depends on its data, these settings and the seed alone.
         device: "auto" (CUDA, else MPS, else CPU) or a torch device.
         memory_budget: bytes that one batch may take on the device.
@@ -78,6 +81,8 @@ class ExplainConfig:
     dilation: float = 1000.0
     reduction: str = "sum"
     output: str = "auto"
+    forward_budget: int = 300
+    shape: tuple[int, ...] | None = None
     seed: int = 0
     device: str = "auto"
     memory_budget: int = 1 << 30
@@ -123,6 +128,10 @@ class ExplainConfig:
             raise ValueError(f"Expected reduction to be 'sum' or 'mean', but got {self.reduction!r}.")
         if self.output not in OUTPUTS:
             raise ValueError(f"Expected output to be one of {OUTPUTS}, but got {self.output!r}.")
+        if self.forward_budget < 1:
+            raise ValueError(f"Expected forward_budget of at least 1 pass, but got {self.forward_budget}.")
+        if self.shape is not None and (len(self.shape) != 2 or min(self.shape) < 1):
+            raise ValueError(f"Expected shape=(T, d), two numbers of at least 1, but got {self.shape}.")
         if self.memory_budget < 1:
             raise ValueError(f"Expected memory_budget in bytes, at least 1, but got {self.memory_budget}.")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -16,17 +17,19 @@ from torch import Tensor
 from dynamask_mlflow._provenance import versions
 from dynamask_mlflow._validation import ConfigError
 from dynamask_mlflow.masks.batching import batch_size, in_batches
-from dynamask_mlflow.masks.black_box import Model, ModelError, as_inputs, frozen, open_black_box, resolve_device
+from dynamask_mlflow.masks.black_box import Model, ModelError, as_inputs, frozen, open_any, resolve_device
 from dynamask_mlflow.masks.config import TASKS, ExplainConfig
 from dynamask_mlflow.masks.draws import Draws
 from dynamask_mlflow.masks.fitted import Fitted, Tick
+from dynamask_mlflow.masks.forward_only import ForwardOnly, as_torch_model, unflattened
 from dynamask_mlflow.masks.operators import Batch, parse_operators
 from dynamask_mlflow.masks.process_state import untouched_process
-from dynamask_mlflow.masks.registry import find_method
+from dynamask_mlflow.masks.registry import FORWARD_METHODS, find_method
 from dynamask_mlflow.masks.result import Masks
 from dynamask_mlflow.masks.target_spec import parse_target
 
 REFERENCE_DRAWS = 8
+_logger = logging.getLogger(__name__)
 
 
 def explain(
@@ -43,8 +46,10 @@ def explain(
     """Which cells of each sequence moved the model's answer, and which way.
 
     Args:
-        model: module or callable on (B, T, d) that returns (B,), (B, C), (B, T) or (B, T, C), differentiable.
-        x: (N, T, d), finite.
+        model: module or callable on (B, T, d) that returns (B,), (B, C), (B, T) or (B, T, C): of tensors, with
+            gradients where there are any, or of numpy arrays. Without gradients `forward_budget` forward passes explain
+            an instance.
+        x: (N, T, d), finite; or (N, T d) with shape=(T, d), for models that take windows in one row.
         task: "classification" or "regression".
         lengths: (N,) how many steps of each sequence exist; the rest is padding.
         observed: (N, T, d) which cells were measured. The others keep their values and are never salient.
@@ -72,20 +77,22 @@ def explain(
     settings = (config or ExplainConfig()).with_options(**options)
     method = find_method(settings.method)
     target = parse_target(settings.target, settings.class_names)
-    if not target.is_auto and (settings.method != "nested" or settings.deletion):
+    if not target.is_auto and (settings.method not in ("nested", "forward") or settings.deletion):
         raise ConfigError(
             f"Expected target='auto' with method={settings.method!r} and deletion={settings.deletion}, which explain "
             f"the prediction as it is, but got {target.spec!r}."
         )
     if settings.operators is not None:
         parse_operators(settings.operators)
-    inputs = as_inputs(x)
+    inputs = as_inputs(unflattened(x, settings.shape))
     drawn = draw_reference(reference, inputs, settings.seed)
     exists = existing_cells(inputs, lengths, observed)
     device = resolve_device(settings.device)
     total, steps, channels = inputs.shape
     with untouched_process(model), frozen(model, device):
-        black_box = open_black_box(model, inputs[:4].to(device), task, settings.output)
+        black_box = open_any(as_torch_model(model, inputs, task, settings.shape), inputs, device, task, settings.output)
+        if not black_box.differentiable:
+            _check_forward(settings, black_box.model)
         several = settings.method == "paper" and isinstance(settings.area, str)
         replicas = len(settings.areas or range(11)) if several else 1
         size = batch_size(
@@ -114,6 +121,24 @@ def explain(
     masks = Masks.concatenate(parts)
     _check(masks)
     return masks
+
+
+def _check_forward(settings: ExplainConfig, model: Model) -> None:
+    """Refuse what needs gradients, and say so where they were probably lost by mistake."""
+    usual = settings.loss == "auto" and not settings.deletion
+    if settings.method not in FORWARD_METHODS or not usual:
+        raise ModelError(
+            "Expected a model that is differentiable by its inputs, but its output carries no gradient (labels, "
+            "argmax, numpy, .detach() and torch.no_grad() have that effect), which "
+            f"method={settings.method!r}, deletion={settings.deletion} and loss={settings.loss!r} need. Leave them "
+            f"out, or choose the method among {', '.join(FORWARD_METHODS)}."
+        )
+    if settings.method == "nested" and not isinstance(model, ForwardOnly):
+        _logger.warning(
+            "dynamask: the model's output carries no gradient (argmax, .detach(), numpy or torch.no_grad() in it), "
+            "so it is explained by %d forward passes an instance.",
+            settings.forward_budget,
+        )
 
 
 def _check(masks: Masks) -> None:

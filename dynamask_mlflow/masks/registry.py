@@ -8,6 +8,9 @@ from importlib import import_module
 from dynamask_mlflow._method_table import METHODS
 from dynamask_mlflow.masks.fitted import Method
 
+# What works for models that answer without gradients.
+FORWARD_METHODS = ("nested", "forward", "fo", "afo", "fp", "svs", "svs_signed", "lime", "lime_signed", "random")
+
 
 def method_names() -> tuple[str, ...]:
     return tuple(METHODS)

@@ -42,7 +42,7 @@ WELL_HELD = 0.3
 
 def fit_sequence(black_box: BlackBox, batch: Batch, config: ExplainConfig, tick: Tick, target: Target) -> Fitted:
     """Explain one batch; see the module's text."""
-    departure = _open_departure(black_box, batch, config, target)
+    departure = open_departure(black_box, batch, config, target)
     levels = FAST_LEVELS if config.fast else LEVELS
     paths = path_attributions(departure, max(2, levels * len(OPERATORS) // len(departure.operators)))
     departures = departure.by_strength()
@@ -55,8 +55,8 @@ def fit_sequence(black_box: BlackBox, batch: Batch, config: ExplainConfig, tick:
     chance = torch.where(nothing[:, None, None], torch.zeros_like(chance), chance)
 
     areas = tuple(config.areas or DEFAULT_AREAS)
-    errors = _errors(curves, areas, batch.number_of_cells(), nothing)
-    binary = _whole_cells(config, ordering.order, chance, errors)
+    errors = errors_of(curves, areas, batch.number_of_cells(), nothing)
+    binary = whole_cells(config, ordering.order, chance, errors)
     binary = torch.where(nothing[:, None, None], torch.zeros_like(binary), binary)
     entry = ordering.order.entry()
     scores = torch.where(unread, torch.zeros_like(entry), (1 - entry).clamp(min=0))
@@ -76,7 +76,7 @@ def fit_sequence(black_box: BlackBox, batch: Batch, config: ExplainConfig, tick:
             "dead_gradient": unread.flatten(1).all(1),
             "constant_prediction": nothing,
             "remainder": paths.remainder,
-            **_answers(departure),
+            **answers_of(departure),
         },
         binary=binary > 0,
         attributions=_attributions(departure, paths, ordering, chance),
@@ -90,7 +90,7 @@ def fit_sequence(black_box: BlackBox, batch: Batch, config: ExplainConfig, tick:
     )
 
 
-def _open_departure(black_box: BlackBox, batch: Batch, config: ExplainConfig, target: Target) -> Departure:
+def open_departure(black_box: BlackBox, batch: Batch, config: ExplainConfig, target: Target) -> Departure:
     has_reference = batch.reference is not None
     noise = not has_reference and config.operators is None
     operators = _operators(batch, config)
@@ -123,7 +123,7 @@ def _removal(
     return signed, in_the_order_of(signed, deletion, departure.batch.exists)
 
 
-def _answers(departure: Departure) -> dict[str, Tensor]:
+def answers_of(departure: Departure) -> dict[str, Tensor]:
     """What was explained of each instance, and by which baselines."""
     score = departure.direction * departure.score
     found = {
@@ -144,7 +144,7 @@ def _operators(batch: Batch, config: ExplainConfig) -> tuple[Operator, ...]:
     return tuple(ReferenceSequence(values, str(k)) for k, values in enumerate(batch.reference))
 
 
-def _whole_cells(config: ExplainConfig, order: Order, chance: Tensor, errors: Tensor) -> Tensor:
+def whole_cells(config: ExplainConfig, order: Order, chance: Tensor, errors: Tensor) -> Tensor:
     """(B, T, d) of 0 and 1: the cut of greatest expected F1, or the area that the settings ask for."""
     if config.area == "auto":
         return best_cut(chance)
@@ -155,7 +155,7 @@ def _whole_cells(config: ExplainConfig, order: Order, chance: Tensor, errors: Te
     return (order.first((area * order.number).round().clamp(min=1)) >= 0.5).to(chance.dtype)
 
 
-def _errors(curves: SizeCurves, areas: tuple[float, ...], number: Tensor, nothing: Tensor) -> Tensor:
+def errors_of(curves: SizeCurves, areas: tuple[float, ...], number: Tensor, nothing: Tensor) -> Tensor:
     """(B, A) in [0, 1]: the share of the departure that is missing, squared, when the first cells are kept alone."""
     errors = torch.stack([(1 - curves.kept_at(area * number)).square() for area in areas], 1)
     return torch.where(nothing[:, None], torch.zeros_like(errors), errors)

@@ -157,6 +157,6 @@ def method_digest(method: str) -> str:
     return digest.hexdigest()[:16]
 
 
-_ENGINE = (OURS, "nested", "paper")
+_ENGINE = (OURS, "nested", "forward", "paper")
 _GENERATORS = ("data.py", "events.py", "held_out.py", "literature.py", "per_step.py", "values.py")
 _JUDGES = (*_GENERATORS, "ig_readings.py", "outcome.py", "scoring.py")

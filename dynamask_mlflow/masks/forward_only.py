@@ -1,0 +1,166 @@
+"""Models that answer without gradients: functions of numpy arrays, labels, windows in one flat row."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+_logger = logging.getLogger(__name__)
+
+# What a label counts as a probability. Labels jump, so any number would do that a logarithm can take.
+_SURE = 0.99
+_AT_ONCE = 256
+
+
+class ForwardOnly(nn.Module):
+    """A function of numpy arrays as a module on tensors, without gradients.
+
+    Args:
+        function: (B, T, d) float32 to an array of B rows.
+        takes_tensors: the function takes a tensor, and only its answer is none.
+        classes: labels that the function answers with; its answers then become probabilities.
+    """
+
+    def __init__(
+        self, function: Callable[[Any], Any], *, takes_tensors: bool = False, classes: Sequence[Any] | None = None
+    ) -> None:
+        super().__init__()
+        self.function, self.takes_tensors = function, takes_tensors
+        self.classes = None if classes is None else np.asarray(classes)
+
+    def answers(self, x: Tensor) -> NDArray[Any]:
+        """What the function says, as it says it."""
+        given = x.detach().clone() if self.takes_tensors else x.detach().cpu().numpy().copy()
+        with torch.no_grad():
+            found = self.function(given)
+        return found.detach().cpu().numpy() if isinstance(found, Tensor) else np.asarray(found)
+
+    def forward(self, x: Tensor) -> Tensor:
+        found = self.answers(x)
+        values = found if self.classes is None else _sure_of(found, self.classes)
+        return torch.as_tensor(np.array(values, dtype=np.float32), device=x.device)
+
+
+class Flattened(nn.Module):
+    """A network on windows in one row, (B, T d), as one on (B, T, d)."""
+
+    def __init__(self, network: Callable[[Tensor], Any]) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, x: Tensor) -> Any:
+        return self.network(x.flatten(1))
+
+
+def unflattened(x: Any, shape: Sequence[int] | None) -> Any:
+    """(N, T, d) out of windows in one row (N, T d), where `shape` = (T, d) says how to read them."""
+    if shape is None or x.ndim == 3:
+        return x
+    if x.ndim != 2 or x.shape[1] != shape[0] * shape[1]:
+        raise ValueError(
+            f"Expected x of shape (N, {shape[0]}, {shape[1]}) or (N, {shape[0] * shape[1]}), as shape={tuple(shape)} "
+            f"says, but got {tuple(x.shape)}."
+        )
+    return x.reshape(len(x), *shape)
+
+
+def as_torch_model(model: Any, inputs: Tensor, task: str, shape: Sequence[int] | None = None) -> Any:
+    """The model as a callable on tensors: functions of numpy arrays are wrapped, modules are not even asked.
+
+    A model that answers in no known way is returned as it is: opening it says what is wrong.
+
+    Args:
+        inputs: (N, T, d), asked as a whole only where labels have to be collected.
+        shape: (T, d) of a model that takes windows in one row.
+    """
+    if isinstance(model, ForwardOnly) or not callable(model):
+        return model
+    if shape is not None:
+        if tuple(shape) != tuple(inputs.shape[1:]):
+            raise ValueError(f"Expected sequences of shape (T, d) = {tuple(shape)}, but got {tuple(inputs.shape[1:])}.")
+        model = Flattened(model) if isinstance(model, nn.Module) else _on_rows(model)
+    if isinstance(model, nn.Module):
+        return model
+    wrapped = _wrapped(model, inputs[:2])
+    if not isinstance(wrapped, ForwardOnly) or task != "classification":
+        return wrapped
+    return labelled(wrapped, inputs) if _are_labels(wrapped.answers(inputs[:2])) else wrapped
+
+
+def labelled(model: Callable[[Tensor], Any], inputs: Tensor) -> ForwardOnly:
+    """A model that answers with labels, as one that gives probabilities, of the classes that the inputs have."""
+    _logger.warning(
+        "dynamask: the model answers with labels alone, so that a mask sees a cell only where it turns the label. "
+        "Explain its probabilities or logits instead (predict_proba)."
+    )
+    asked = model if isinstance(model, ForwardOnly) else ForwardOnly(model, takes_tensors=True)
+    found = [asked.answers(inputs[start : start + _AT_ONCE]) for start in range(0, len(inputs), _AT_ONCE)]
+    return ForwardOnly(asked.function, takes_tensors=asked.takes_tensors, classes=_classes(np.concatenate(found)))
+
+
+def _on_rows(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def on_rows(x: Any) -> Any:
+        return function(x.reshape(len(x), -1))
+
+    return on_rows
+
+
+def _wrapped(function: Callable[[Any], Any], probe: Tensor) -> Any:
+    """The function itself where it computes with tensors, else as a `ForwardOnly`."""
+    takes_tensors = False
+    try:
+        found = function(probe.detach().clone().requires_grad_())
+        if isinstance(found, Tensor) or not _is_array(found):
+            return function
+        takes_tensors = True
+    except Exception:
+        pass
+    try:
+        on_arrays = function(probe.detach().cpu().numpy().copy())
+    except Exception:
+        return ForwardOnly(function, takes_tensors=True) if takes_tensors else function
+    return ForwardOnly(function) if _is_array(on_arrays) else function
+
+
+def _is_array(found: Any) -> bool:
+    """Whether an answer can be read as one array of numbers or labels; tuples and mappings of tensors cannot."""
+    if found is None or isinstance(found, Tensor | dict | str | bytes):
+        return False
+    try:
+        return np.asarray(found).ndim >= 1 and np.asarray(found).dtype.kind in "fiubUSO"
+    except Exception:
+        return False
+
+
+def _are_labels(found: NDArray[Any]) -> bool:
+    if found.dtype.kind != "f":
+        return True
+    return found.ndim == 1 and bool(np.isfinite(found).all()) and bool((found == np.round(found)).all())
+
+
+def _classes(labels: NDArray[Any]) -> list[Any]:
+    """All labels there are, 0 and 1 for whole numbers in any case, so that a risk is the probability of 1."""
+    found = set(np.unique(labels).tolist())
+    if all(isinstance(label, int | float | bool) and label in (0, 1) for label in found):
+        found |= {type(next(iter(found)))(0), type(next(iter(found)))(1)}
+    ordered = sorted(found)
+    return ordered if len(ordered) > 1 else [*ordered, _OTHER]
+
+
+_OTHER = "any other label"
+
+
+def _sure_of(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.float32]:
+    """(..., C): nearly 1 at the label, the rest shared; a label never seen before is none of the classes."""
+    hits = labels.reshape(labels.shape[0], -1)[..., None] == classes
+    rest = (1 - _SURE) / (len(classes) - 1)
+    probabilities = np.where(hits, _SURE, rest)
+    probabilities = np.where(hits.any(-1, keepdims=True), probabilities, 1 / len(classes))
+    squeezed = probabilities[:, 0] if probabilities.shape[1] == 1 else probabilities
+    return squeezed.astype(np.float32)
