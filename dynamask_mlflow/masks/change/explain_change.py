@@ -13,7 +13,15 @@ from torch import Tensor
 
 from dynamask_mlflow._validation import ConfigError
 from dynamask_mlflow.masks.batching import batch_size, in_batches
-from dynamask_mlflow.masks.black_box import BlackBox, Model, as_inputs, frozen, open_black_box, resolve_device
+from dynamask_mlflow.masks.black_box import (
+    BlackBox,
+    Model,
+    ModelError,
+    as_inputs,
+    frozen,
+    open_black_box,
+    resolve_device,
+)
 from dynamask_mlflow.masks.change.contributions import integrate_change
 from dynamask_mlflow.masks.change.moments import Steps, check_moments, known_steps, sequence_ends
 from dynamask_mlflow.masks.change.prefixes import AnswerAfter, Padding, PrefixRule, prefix_rule
@@ -177,6 +185,11 @@ def _explain_group(question: _Question, states: _States) -> Change:
     total = len(states.after)
     with untouched_process(reader), frozen(reader, device):
         black_box = open_black_box(reader, states.after[:4].to(device), question.task, settings.output)
+        if not black_box.differentiable:
+            raise ModelError(
+                "Expected a model that is differentiable by its inputs, since contributions to a change are integrals of "
+                "gradients, but its output carries no gradient."
+            )
         size = batch_size(reader, black_box, states.after[:1].to(device).expand(total, -1, -1), settings.memory_budget)
 
         def measure(part: slice, least: int) -> _Measured:
