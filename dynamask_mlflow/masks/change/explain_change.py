@@ -187,8 +187,8 @@ def _explain_group(question: _Question, states: _States) -> Change:
         black_box = open_black_box(reader, states.after[:4].to(device), question.task, settings.output)
         if not black_box.differentiable:
             raise ModelError(
-                "Expected a model that is differentiable by its inputs, since contributions to a change are integrals of "
-                "gradients, but its output carries no gradient."
+                "Expected a model that is differentiable by its inputs, since contributions to a change are integrals "
+                "of gradients, but its output carries no gradient."
             )
         size = batch_size(reader, black_box, states.after[:1].to(device).expand(total, -1, -1), settings.memory_budget)
 
