@@ -68,6 +68,10 @@ def state_of_version(entries: Sequence[AuditEntry], failures: Failures | None = 
 
     Each site counts with its newest window: the most severe of the audits of that window, and of the episodes that are
     open in the series to which they belong.
+
+    Example:
+        >>> state_of_version([]) is None
+        True
     """
     failures = failures or {}
     current = [entry for entry in entries if not entry.superseded]

@@ -98,7 +98,12 @@ class FeatureSet:
 
 
 def load_feature_set(name: str) -> FeatureSet:
-    """A feature set of the package by name, or a user's own by the path of its YAML file."""
+    """A feature set of the package by name, or a user's own by the path of its YAML file.
+
+    Example:
+        >>> len(load_feature_set("fit31").channels)
+        31
+    """
     return _parse(_read(name), name)
 
 

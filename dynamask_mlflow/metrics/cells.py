@@ -18,6 +18,11 @@ def mask_from_scores(scores: ArrayLike, where: ArrayLike | None = None) -> Float
 
     The paper divides by r_max, which leaves [0, 1] unless r_min = 0: a misprint. Constant scores give
     zeros, and so do cells that do not exist (`where` False), which take no part in r_min and r_max either.
+
+    Example:
+        >>> mask_from_scores([[1.0, 3.0], [2.0, 5.0]])
+        array([[0.  , 0.5 ],
+               [0.25, 1.  ]])
     """
     r = as_cells(scores, "scores")
     exists = as_selection(where, r.shape, "where")
@@ -35,6 +40,11 @@ def top_cells(scores: ArrayLike, area: float, where: ArrayLike | None = None, sc
 
     `scope` says over what n counts: each instance by itself, or the whole batch, where an instance with
     higher scores gives more cells than another.
+
+    Example:
+        >>> top_cells([[0.1, 0.9], [0.9, 0.5]], area=0.5)
+        array([[False,  True],
+               [ True, False]])
     """
     r = as_cells(scores, "scores")
     if not 0 <= area <= 1:
@@ -55,7 +65,13 @@ def replace_cells(
     baseline: ArrayLike | Literal["time_mean", "zero"] = "time_mean",
     observed: ArrayLike | None = None,
 ) -> NDArray[Any]:
-    """x with `cells` replaced by each channel's mean over time, by zero, or by an array that broadcasts."""
+    """x with `cells` replaced by each channel's mean over time, by zero, or by an array that broadcasts.
+
+    Example:
+        >>> replace_cells([[1.0], [5.0]], [[True], [False]], baseline="zero")
+        array([[0.],
+               [5.]])
+    """
     if isinstance(baseline, str):
         if baseline == "time_mean":
             return replace_by_time_mean(x, cells, observed)
@@ -71,6 +87,11 @@ def replace_by_time_mean(x: ArrayLike, cells: ArrayLike, observed: ArrayLike | N
     """x with `cells` replaced by the time average of their channel: x_ti -> 1/T sum_t x_ti (section 3.3).
 
     Only observed values enter the average; a channel that was never observed has none, and keeps its values.
+
+    Example:
+        >>> replace_by_time_mean([[1.0], [5.0]], [[True], [False]])
+        array([[3.],
+               [5.]])
     """
     values = as_cells(x, "x")
     chosen = as_selection(cells, values.shape, "cells")
@@ -86,6 +107,11 @@ def _floating(x: ArrayLike) -> np.dtype[Any]:
 
 
 def random_masks(shape: tuple[int, ...], area: float, seed: int, where: ArrayLike | None = None) -> NDArray[np.float32]:
-    """Binary masks of round(area n) cells drawn uniformly for each instance: what to be better than."""
+    """Binary masks of round(area n) cells drawn uniformly for each instance: what to be better than.
+
+    Example:
+        >>> random_masks((2, 4, 3), area=0.25, seed=0).sum(axis=(1, 2))
+        array([3., 3.], dtype=float32)
+    """
     scores = np.random.default_rng(seed).random(shape)
     return top_cells(scores, area, where).astype(np.float32)

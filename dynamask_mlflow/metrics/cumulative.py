@@ -30,7 +30,12 @@ def cumulative_difference(
     class_mean: bool = False,
     regression: bool = False,
 ) -> FloatArray:
-    """sum_k ||F_k - F_{k+1}||_1 of each instance (N,), from predictions (K + 1, N, ...) along a path."""
+    """sum_k ||F_k - F_{k+1}||_1 of each instance (N,), from predictions (K + 1, N, ...) along a path.
+
+    Example:
+        >>> cumulative_difference([[0.9], [0.7], [0.6]], regression=True).round(2)
+        array([0.3])
+    """
     if len(predictions) < 1:
         raise ValueError("Expected predictions along a path of removals, but got none.")
     return _accumulate(iter(predictions), multiclass, class_mean, regression)[-1]
@@ -115,6 +120,12 @@ def cpd(
         k: how many cells to remove; several values share one path and give (len(k), N) instead of (N,).
         baseline: what a removed cell becomes: "time_mean", "zero", or an array that broadcasts to x.
         observed: cells that exist; others are never removed.
+
+    Example:
+        >>> x = np.array([[[1.0, 5.0], [3.0, 5.0]]])
+        >>> risk = lambda x: 1 / (1 + np.exp(-x[:, -1, 0]))
+        >>> cpd(risk, x, scores=[[[0, 0], [1, 0]]], k=1).round(3)
+        array([0.144])
     """
     ks = [k] if isinstance(k, int) else list(k)
     sums = _path(predict, x, scores, ks, 1, baseline, observed, multiclass, class_mean, regression)
@@ -132,7 +143,14 @@ def cpp(
     class_mean: bool = False,
     regression: bool = False,
 ) -> FloatArray:
-    """Cumulative prediction preservation, the k least important cells removed first; lower is better."""
+    """Cumulative prediction preservation, the k least important cells removed first; lower is better.
+
+    Example:
+        >>> x = np.array([[[1.0, 5.0], [3.0, 5.0]]])
+        >>> risk = lambda x: 1 / (1 + np.exp(-x[:, -1, 0]))
+        >>> cpp(risk, x, scores=[[[0, 0], [1, 0]]], k=2).round(3)
+        array([0.])
+    """
     ks = [k] if isinstance(k, int) else list(k)
     sums = _path(predict, x, scores, ks, -1, baseline, observed, multiclass, class_mean, regression)
     return sums[0] if isinstance(k, int) else sums

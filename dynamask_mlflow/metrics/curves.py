@@ -23,6 +23,10 @@ def aup(mask: ArrayLike, truth: ArrayLike, where: ArrayLike | None = None) -> Fl
 
     Returns:
         One value for each leading index; nan where A is empty. To pool instances pass (N T, d).
+
+    Example:
+        >>> aup([[0.9, 0.1], [0.8, 0.2]], truth=[[1, 0], [1, 0]]).round(2)
+        np.float64(0.92)
     """
     m = as_mask(mask)
     exists = as_selection(where, m.shape, "where")
@@ -43,7 +47,12 @@ def aup(mask: ArrayLike, truth: ArrayLike, where: ArrayLike | None = None) -> Fl
 
 
 def aur(mask: ArrayLike, truth: ArrayLike, where: ArrayLike | None = None) -> FloatArray:
-    """AUR = integral over (0, 1) of R(tau) = |A and (M >= tau)| / |A|, which is the mean mask value on A."""
+    """AUR = integral over (0, 1) of R(tau) = |A and (M >= tau)| / |A|, which is the mean mask value on A.
+
+    Example:
+        >>> aur([[0.9, 0.1], [0.8, 0.2]], truth=[[1, 0], [1, 0]]).round(2)
+        np.float64(0.85)
+    """
     m = as_mask(mask)
     salient = as_selection(truth, m.shape, "truth") & as_selection(where, m.shape, "where")
     return ratio(np.where(salient, m, 0.0).sum(axis=(-2, -1)), np.asarray(salient.sum(axis=(-2, -1))))

@@ -23,6 +23,10 @@ def probability_drop(p: ArrayLike, p_perturbed: ArrayLike, multiclass: bool = Fa
 
     `p_perturbed` may have one more axis in front, for several perturbations; then the shape is (that many,
     N).
+
+    Example:
+        >>> probability_drop([0.9, 0.2], [0.6, 0.2]).round(2)
+        array([0.3, 0. ])
     """
     before = as_class_probabilities(p, "p", multiclass)
     after = as_class_probabilities(p_perturbed, "p_perturbed", multiclass)
@@ -76,6 +80,12 @@ def comprehensiveness(
 
     The bins are ERASER's (1, 5, 10, 20 and 50 % of the cells) and each counts equally; removed cells are
     replaced by `baseline`. Higher is better. Returns one value an instance: (N,).
+
+    Example:
+        >>> x = np.array([[[1.0, 5.0], [3.0, 5.0]]])
+        >>> risk = lambda x: 1 / (1 + np.exp(-x[:, -1, 0]))
+        >>> comprehensiveness(risk, x, scores=[[[0, 0], [1, 0]]], areas=[0.25]).round(3)
+        array([0.072])
     """
     return _mean_drop(predict, x, scores, areas, False, baseline, observed, multiclass)
 
@@ -89,5 +99,12 @@ def sufficiency(
     observed: ArrayLike | None = None,
     multiclass: bool = False,
 ) -> FloatArray:
-    """Mean over the areas of p(x)[c] - p(x with its best cells alone)[c]; lower is better."""
+    """Mean over the areas of p(x)[c] - p(x with its best cells alone)[c]; lower is better.
+
+    Example:
+        >>> x = np.array([[[1.0, 5.0], [3.0, 5.0]]])
+        >>> risk = lambda x: 1 / (1 + np.exp(-x[:, -1, 0]))
+        >>> sufficiency(risk, x, scores=[[[0, 0], [1, 0]]], areas=[0.25]).round(3)
+        array([0.])
+    """
     return _mean_drop(predict, x, scores, areas, True, baseline, observed, multiclass)

@@ -39,6 +39,10 @@ def information(
 
     Returns:
         One value for each leading index: () for (T, d), (N,) for (N, T, d).
+
+    Example:
+        >>> information([[0.5, 0.0]]).round(3)
+        np.float64(0.693)
     """
     _check_epsilon(epsilon)
     m = as_mask(mask)
@@ -51,6 +55,10 @@ def information(
 def entropy(mask: ArrayLike, where: ArrayLike | None = None, base: float | None = None) -> FloatArray:
     """Entropy of a mask on the cells A = `where`: S_M(A) = - sum_A [m ln m + (1 - m) ln(1 - m)], with 0 ln
     0 = 0.
+
+    Example:
+        >>> entropy([[0.5, 1.0]], base=2).round(3)
+        np.float64(1.0)
     """
     m = as_mask(mask)
     chosen = as_selection(where, m.shape, "where")
@@ -62,12 +70,22 @@ def entropy(mask: ArrayLike, where: ArrayLike | None = None, base: float | None 
 
 
 def normalized_information(mask: ArrayLike, where: ArrayLike, epsilon: float = EPSILON) -> FloatArray:
-    """Share of the mask's information that lies in A: i_M(A) = I_M(A) / I_M(all); nan for a mask of zeros."""
+    """Share of the mask's information that lies in A: i_M(A) = I_M(A) / I_M(all); nan for a mask of zeros.
+
+    Example:
+        >>> normalized_information([[0.5, 0.0]], where=[[True, False]]).round(3)
+        np.float64(1.0)
+    """
     return ratio(np.asarray(information(mask, where, epsilon=epsilon)), np.asarray(information(mask, epsilon=epsilon)))
 
 
 def normalized_entropy(mask: ArrayLike, where: ArrayLike) -> FloatArray:
-    """Share of the mask's entropy that lies in A: s_M(A) = S_M(A) / S_M(all); nan for a binary mask."""
+    """Share of the mask's entropy that lies in A: s_M(A) = S_M(A) / S_M(all); nan for a binary mask.
+
+    Example:
+        >>> normalized_entropy([[0.5, 1.0]], where=[[True, True]]).round(3)
+        np.float64(1.0)
+    """
     return ratio(np.asarray(entropy(mask, where)), np.asarray(entropy(mask)))
 
 
@@ -75,6 +93,10 @@ def information_ratio(mask: ArrayLike, where: ArrayLike | None = None, epsilon: 
     """I_M(A) / I_max(A), where I_max(A) = - |A| ln(epsilon) belongs to the mask that is 1 on all of A.
 
     Free of the arbitrary cap: 1 for a mask that lights every cell of A, whatever epsilon; nan for an empty A.
+
+    Example:
+        >>> information_ratio([[0.5, 0.0]]).round(3)
+        np.float64(0.03)
     """
     m = as_mask(mask)
     chosen = as_selection(where, m.shape, "where")

@@ -42,6 +42,10 @@ def auroc(scores: ArrayLike, truth: ArrayLike, where: ArrayLike | None = None) -
     """Area under the ROC curve: the chance that a salient cell outranks another one, a tie counting one half.
 
     One value for each leading index of (..., T, d); nan where all existing cells are salient, or none.
+
+    Example:
+        >>> auroc([[0.9, 0.8], [0.3, 0.1]], truth=[[1, 0], [1, 0]])
+        array(0.75)
     """
     positive, negative, first, last = _ranked(scores, truth, where)
     above = positive.cumsum(axis=-1)
@@ -56,6 +60,10 @@ def auprc(scores: ArrayLike, truth: ArrayLike, where: ArrayLike | None = None) -
 
     No interpolation between the points of the curve (that would flatter it). nan where no existing cell is
     salient.
+
+    Example:
+        >>> auprc([[0.9, 0.8], [0.3, 0.1]], truth=[[1, 0], [1, 0]]).round(3)
+        np.float64(0.833)
     """
     positive, negative, _, last = _ranked(scores, truth, where)
     hits = np.take_along_axis(positive.cumsum(axis=-1), last, axis=-1)

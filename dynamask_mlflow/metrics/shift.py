@@ -72,6 +72,10 @@ def cross_entropy_shift(
         p: probability of class 1, shape (N,) or (N, T); with `multiclass` the classes are the last axis.
         p_perturbed: the same for the perturbed inputs.
         per_instance: (N,) values instead of their mean. Predictions at several steps are averaged.
+
+    Example:
+        >>> cross_entropy_shift([0.9, 0.2], [0.6, 0.2]).round(3)
+        np.float64(0.367)
     """
     before, after = _pair(p, p_perturbed, multiclass)
     kept = np.take_along_axis(after, predicted_class(before)[..., None], axis=-1)[..., 0]
@@ -81,7 +85,12 @@ def cross_entropy_shift(
 def accuracy_shift(
     p: ArrayLike, p_perturbed: ArrayLike, multiclass: bool = False, per_instance: bool = False
 ) -> FloatArray:
-    """ACC = share of predictions whose class survives the perturbation; lower is a larger shift."""
+    """ACC = share of predictions whose class survives the perturbation; lower is a larger shift.
+
+    Example:
+        >>> accuracy_shift([0.9, 0.2], [0.4, 0.2])
+        array(0.5)
+    """
     before, after = _pair(p, p_perturbed, multiclass)
     return _reduced(predicted_class(before) == predicted_class(after), per_instance)
 
@@ -89,6 +98,10 @@ def accuracy_shift(
 def squared_error_shift(y: ArrayLike, y_perturbed: ArrayLike, per_instance: bool = False) -> FloatArray:
     """Mean over the instances of sum_{t, i} (y - y_perturbed)^2, the L_e of a regression; higher is a
     larger shift.
+
+    Example:
+        >>> squared_error_shift([1.0, 2.0], [1.0, 4.0])
+        array(2.)
     """
     before, after = as_predictions(y, "y"), as_predictions(y_perturbed, "y_perturbed")
     if before.shape != after.shape:

@@ -35,6 +35,12 @@ def resolve_window(
         run_after: when the run was due. Not the present time: a rerun must find the same window.
         period: for the last full period.
         timezone: in which days begin.
+
+    Example:
+        >>> from datetime import UTC
+        >>> due = datetime(2026, 4, 1, tzinfo=UTC)
+        >>> resolve_window(None, [], None, due, period="month", timezone=UTC)
+        '2026-03'
     """
     if param:
         return param

@@ -68,7 +68,12 @@ def heat_map_png(
     title: str = "",
     length: int | None = None,
 ) -> bytes:
-    """Draw a mask (T, d) in [0, 1], hatched from step `length` on; returns the bytes of a PNG file."""
+    """Draw a mask (T, d) in [0, 1], hatched from step `length` on; returns the bytes of a PNG file.
+
+    Example:
+        >>> heat_map_png([[0.0, 1.0], [0.5, 0.2]], ["heart rate", "lactate"], [0, 1])[1:4]
+        b'PNG'
+    """
     cells = np.clip(np.nan_to_num(np.asarray(mask, dtype=np.float32)), 0.0, 1.0)
     if cells.ndim != 2 or 0 in cells.shape:
         raise ValueError(f"Expected a mask of shape (T, d), not empty, but got {cells.shape}.")

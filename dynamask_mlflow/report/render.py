@@ -32,6 +32,14 @@ def render_report(data: ReportData) -> str:
 
     Names travel as JSON and enter the page as text nodes. As a second lock the page's own policy allows the
     one script and the one style sheet that were inlined here, by digest, and nothing else.
+
+    Example:
+        >>> from dynamask_mlflow.report import ReportData
+        >>> names = {"title": "Masks", "model": "models:/icu/3", "created_at": "2026-03-05", "task": "classification"}
+        >>> data = ReportData(**names, ids=["stay 1"], channel_names=["lactate"], times=[0, 1], masks=[[[0.0], [1.0]]])
+        >>> page = render_report(data)
+        >>> page[:15], "stay 1" in page
+        ('<!doctype html>', True)
     """
     template, style, script = _assets()
     payload = build_payload(data)

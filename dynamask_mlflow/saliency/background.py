@@ -44,7 +44,17 @@ _current: ContextVar[Background | None] = ContextVar("background", default=None)
 
 @contextmanager
 def background(x: NDArray[Any] | Tensor) -> Iterator[Background]:
-    """Use x (M, T, d) as reference data inside the `with` block."""
+    """Use x (M, T, d) as reference data inside the `with` block.
+
+    Example:
+        >>> import torch
+        >>> from dynamask_mlflow import explain
+        >>> x = torch.randn(8, 5, 2, generator=torch.Generator().manual_seed(0))
+        >>> with background(x):
+        ...     masks = explain(lambda x: x[:, :, 0].sum(1), x[:2], task="regression", method="gs", progress=False)
+        >>> masks.scores.shape
+        (2, 5, 2)
+    """
     values = torch.as_tensor(np.asarray(x) if not isinstance(x, Tensor) else x.detach()).float()
     if values.ndim != 3 or 0 in values.shape or not bool(torch.isfinite(values).all()):
         raise ValueError(f"Expected finite reference data of shape (M, T, d), but got {tuple(values.shape)}.")

@@ -32,7 +32,12 @@ _LOADER = "dynamask_mlflow"
 
 
 def get_default_pip_requirements() -> list[str]:
-    """What an environment needs to load and explain a model of this flavor."""
+    """What an environment needs to load and explain a model of this flavor.
+
+    Example:
+        >>> [line.partition("==")[0] for line in get_default_pip_requirements()]
+        ['dynamask_mlflow', 'torch', 'numpy']
+    """
     from importlib.metadata import version
 
     # Local builds ("2.13.0+cpu") cannot be installed by their full name.
@@ -76,6 +81,14 @@ def save_model(
         reference_kind: "sequences", or "mean" to keep only their mean.
         serialization_format: "pt2" (a traced graph, no pickle) or "pickle".
         mlflow_model, pip_requirements, extra_pip_requirements, options: as in `mlflow.pytorch.save_model`.
+
+    Example:
+        >>> import torch
+        >>> from dynamask_mlflow import load_model
+        >>> network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(10, 2))
+        >>> save_model(network, "model", task="classification", input_example=np.zeros((2, 5, 2)))
+        >>> load_model("model").predict(np.zeros((3, 5, 2))).shape
+        (3,)
     """
     import mlflow.pytorch
     from mlflow.models import Model

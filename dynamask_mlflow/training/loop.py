@@ -45,7 +45,15 @@ def fit(
     config: TrainConfig | None = None,
     on_epoch: Callable[[Epoch], None] | None = None,
 ) -> Fit:
-    """Train on (x, labels), stopping early on another (x, labels). Repeatable."""
+    """Train on (x, labels), stopping early on another (x, labels). Repeatable.
+
+    Example:
+        >>> x = np.random.default_rng(0).normal(size=(40, 5, 2)).astype(np.float32)
+        >>> y = (x[:, -1, 0] > 0).astype(np.float32)
+        >>> fitted = fit((x, y), (x, y), TrainConfig(units=4, epochs=2))
+        >>> len(fitted.history)
+        2
+    """
     config = config or TrainConfig()
     for name, (x, y) in (("training", train), ("validation", validation)):
         _check(name, x, y)
@@ -104,7 +112,13 @@ def _fit(
 
 
 def predict(model: nn.Module, x: FloatArray, batch_size: int = 512) -> NDArray[np.float64]:
-    """The probability of class 1 of each sequence, in evaluation mode."""
+    """The probability of class 1 of each sequence, in evaluation mode.
+
+    Example:
+        >>> from dynamask_mlflow.training import GRUClassifier
+        >>> predict(GRUClassifier(2, 4), np.zeros((3, 5, 2), dtype=np.float32)).shape
+        (3,)
+    """
     was_training = model.training
     model.eval()
     try:

@@ -23,7 +23,13 @@ def auprc(risk: NDArray[Any], labels: NDArray[Any]) -> float:
 
 
 def calibration(risk: NDArray[Any], labels: NDArray[Any], bins: int = 10) -> list[dict[str, float]]:
-    """Predicted risk against observed share of events in bins of equal numbers of stays."""
+    """Predicted risk against observed share of events in bins of equal numbers of stays.
+
+    Example:
+        >>> bins = calibration(np.array([0.1, 0.3, 0.7, 0.9]), np.array([0, 0, 1, 1]), bins=2)
+        >>> [(round(row["predicted"], 2), row["observed"]) for row in bins]
+        [(0.2, 0.0), (0.8, 1.0)]
+    """
     order = np.argsort(risk, kind="stable")
     return [
         {
@@ -36,7 +42,12 @@ def calibration(risk: NDArray[Any], labels: NDArray[Any], bins: int = 10) -> lis
 
 
 def score(risk: NDArray[Any], labels: NDArray[Any]) -> dict[str, float]:
-    """AUROC, AUPRC, Brier score mean (p - y)^2, expected calibration error, and calibration-in-the-large."""
+    """AUROC, AUPRC, Brier score mean (p - y)^2, expected calibration error, and calibration-in-the-large.
+
+    Example:
+        >>> score(np.array([0.1, 0.9]), np.array([0, 1]))["auroc"]
+        1.0
+    """
     table = calibration(risk, labels)
     gap = sum(abs(row["predicted"] - row["observed"]) * row["stays"] for row in table) / len(risk)
     return {
