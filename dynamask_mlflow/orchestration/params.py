@@ -10,6 +10,7 @@ from typing import Any
 from airflow.sdk import Param
 
 from dynamask_mlflow._model_uri import ModelUri
+from dynamask_mlflow._schema import settings_schema
 from dynamask_mlflow.audit.config import REFERENCES, AuditConfig
 
 WINDOW_PATTERN = r"^(all|\d{4}(-\d{2}(-\d{2})?)?(\.\.\d{4}(-\d{2}(-\d{2})?)?)?)?$"
@@ -101,7 +102,7 @@ def _source_params(source: Mapping[str, Any]) -> dict[str, Param]:
 
 
 def _more(source: Mapping[str, Any]) -> dict[str, Param]:
-    known: dict[str, Any] = {field.name: {} for field in fields(AuditConfig)}
+    known = settings_schema(AuditConfig)["properties"]
     return {
         "settings": Param(
             {}, type=["null", "object"], properties=known, additionalProperties=False, section=_EXPLAIN,

@@ -88,6 +88,7 @@ def test_the_shape_of_an_audit(bag) -> None:
         ("alpha", 5),
         ("instances", 0),
         ("settings", {"stepz": 3}),
+        ("settings", {"deletion": "False"}),
         ("data", ""),
     ],
 )
