@@ -18,6 +18,8 @@ from dynamask_mlflow.evaluation.erasure import Eraser
 from dynamask_mlflow.evaluation.explain_and_score import Explained, Explainer, explain_and_score
 from dynamask_mlflow.evaluation.privacy import reason_of
 from dynamask_mlflow.evaluation.sampling import predicted_labels, risk
+from dynamask_mlflow.evaluation.sanity import takes_mask
+from dynamask_mlflow.evaluation.scoring import removes_mask
 from dynamask_mlflow.evaluation.sequences import Sequences
 from dynamask_mlflow.masks.result import Masks
 
@@ -57,7 +59,9 @@ def _measure(
     explainer: Explainer, sequences: Sequences, patients: NDArray[np.str_], config: AuditConfig, keep: int
 ) -> Measured:
     begin = time.perf_counter()
-    candidates = sequences if config.measured_only else replace(sequences, observed=None)
+    # A network that takes the mask of measured cells is always given it.
+    keep_mask = config.measured_only or takes_mask(explainer.network, sequences, explainer.config)
+    candidates = sequences if keep_mask else replace(sequences, observed=None)
     try:
         explained = explain_and_score({"audit": explainer}, candidates)
     except Exception as error:
@@ -87,7 +91,7 @@ def _measure(
         values=values,
         missing=missing,
         codes=np.zeros((len(sample), 0), dtype=np.int8),
-        effects=_channel_effects(asked, sample.x, predicted_risk),
+        effects=_channel_effects(asked, sample, predicted_risk),
         attention=(weights / np.where(total > 0, total, 1)).sum(axis=0),
         masks=masks.masks[:keep].astype(np.float32),
         failures={sequences.ids[row]: reason_of(error) for row, error in explained.failures.items()},
@@ -137,7 +141,9 @@ def _faithfulness(
         **{name: each[name] for name in (measure_name, "acc") if name in each},
     }
     for name, (ranking, unknown) in rivals.items():
-        eraser = Eraser(sample, explained.outputs, explainer.predict, task, ranking, sample.eligible)
+        eraser = Eraser(
+            sample, explained.outputs, explainer.predict, task, ranking, sample.eligible, missing=removes_mask(masks)
+        )
         found[name] = np.where(unknown, np.nan, moved(*eraser.removed(masks.area)))
     return found
 
@@ -162,16 +168,17 @@ def departure_lost(masks: Masks, outputs: NDArray[Any], after: NDArray[Any], tas
     return np.asarray(masks.direction * (scores[0] - scores[1]), dtype=np.float64)
 
 
-def _channel_effects(explainer: Explainer, x: NDArray[np.float32], whole: NDArray[np.float64]) -> NDArray[np.float64]:
+def _channel_effects(explainer: Explainer, sample: Sequences, whole: NDArray[np.float64]) -> NDArray[np.float64]:
     """(N, d): how the prediction changes when a channel is 0 throughout, which is its mean: what rests on it.
 
     Attention says where a mask looks first, this how far the prediction would go; inputs that moved matter by this.
     """
+    x = sample.x
     effects = np.zeros((len(x), x.shape[2]))
     for channel in range(x.shape[2]):
         without = x.copy()
         without[:, :, channel] = 0
-        effects[:, channel] = risk(explainer.predict(without), explainer.task) - whole
+        effects[:, channel] = risk(explainer.predict(without, sample), explainer.task) - whole
     return effects
 
 

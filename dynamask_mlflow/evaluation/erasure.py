@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,15 @@ from dynamask_mlflow.metrics.erasure import ERASER_AREAS
 
 Floats = NDArray[np.floating[Any]]
 Each = dict[str, NDArray[np.float64]]
-Predict = Callable[[NDArray[np.float32]], Floats]
+
+
+class Predict(Protocol):
+    """Predictions for x (K N, T, d), K perturbations of the N instances of a sample; or with cells never measured."""
+
+    def __call__(
+        self, x: NDArray[np.float32], sample: Sequences, removed: NDArray[np.bool_] | None = None
+    ) -> Floats: ...
+
 
 _ROWS = 1024  # perturbed inputs in one question: the model is prepared for a question, not for an input
 
@@ -37,7 +45,8 @@ def _places(ranking: NDArray[Any], where: NDArray[np.bool_]) -> NDArray[np.int32
 class Eraser:
     """A sample with its predictions `outputs`, and a ranking of its cells `where` they may be salient.
 
-    `removal` ranks them by what the prediction loses without them, where that is another question.
+    `removal` ranks them by what the prediction loses without them, where that is another question. With `missing`,
+    cells are removed from the model's own mask as well.
     """
 
     sample: Sequences
@@ -47,6 +56,7 @@ class Eraser:
     ranking: NDArray[Any]
     where: NDArray[np.bool_]
     removal: NDArray[Any] | None = None
+    missing: bool = False
 
     @cached_property
     def _place(self) -> NDArray[np.int32]:
@@ -79,14 +89,19 @@ class Eraser:
         """The prediction for each set of cells that is replaced."""
         at_once = max(1, _ROWS // len(self.sample))
         x = np.empty((at_once, *self.sample.x.shape), dtype=np.float32)
+        gone = np.empty(x.shape, dtype=np.bool_) if self.missing else None
         found: list[Floats] = []
         rest = iter(removals)
         while several := list(islice(rest, at_once)):
-            for place, cells in zip(x, several, strict=False):
-                np.copyto(place, self.sample.x)
-                np.copyto(place, self._stand_in, where=cells)
+            for k, cells in enumerate(several):
+                np.copyto(x[k], self.sample.x)
+                if gone is None:
+                    np.copyto(x[k], self._stand_in, where=cells)
+                else:
+                    gone[k] = cells
             asked = x[: len(several)].reshape(-1, *x.shape[2:])
-            found += np.split(self.predict(asked), len(several))
+            removed = None if gone is None else gone[: len(several)].reshape(asked.shape)
+            found += np.split(self.predict(asked, self.sample, removed), len(several))
         return found
 
     def removed(self, areas: Floats | float) -> tuple[Each, Floats]:

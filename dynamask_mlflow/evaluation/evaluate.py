@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -73,6 +73,7 @@ def evaluate_masks(
     `reference` are sequences (M, T, d) that answers are explained against.
     """
     _check_names(config)
+    config = _with_static_baseline(config, sequences)
     explainers = {
         method: Explainer(network, task, config.fit_config(method), reference) for method in config.all_methods
     }
@@ -83,7 +84,7 @@ def evaluate_masks(
     sampling = time.perf_counter() - begin
     controls = Controls(config.curve_areas, config.seed, config.control_instances)
     explained = explain_and_score(explainers, sampled, controls)
-    noisy = random_outputs(network, explained.sample.x[:2], config.device)
+    noisy = random_outputs(network, explained.sample.take(np.arange(len(explained.sample))[:2]), main.config)
     if noisy:
         _logger.warning("dynamask: the network's outputs are random: the same input gives another answer each time.")
     start = time.perf_counter()
@@ -110,6 +111,14 @@ def _check_names(config: EvaluationConfig) -> None:
         find_method(method)
     if config.operators is not None:
         parse_operators(config.operators)
+
+
+def _with_static_baseline(config: EvaluationConfig, sequences: Sequences) -> EvaluationConfig:
+    """Static features fade to their mean over the dataset, unless the settings say otherwise."""
+    names = sequences.side.static_names()
+    if config.static_baseline is not None or not names:
+        return config
+    return replace(config, static_baseline={name: sequences.extras[name].mean(axis=0).tolist() for name in names})
 
 
 def _all_outputs(explainer: Explainer, sequences: Sequences) -> Floats:

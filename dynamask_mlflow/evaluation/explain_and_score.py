@@ -41,22 +41,34 @@ class Explainer:
     config: ExplainConfig
     reference: NDArray[Any] | None = None
 
-    def predict(self, x: NDArray[np.float32]) -> Floats:
-        """Probabilities (N, C) or (N, T, C), or values."""
-        from dynamask_mlflow.masks.black_box import predict
+    def predict(self, x: NDArray[np.float32], sample: Sequences, removed: NDArray[np.bool_] | None = None) -> Floats:
+        """Probabilities (N, C) or (N, T, C), or values.
+
+        Args:
+            x: (N, T, d): the sample's own, or perturbations of it, one after the other.
+            sample: what else the network is given.
+            removed: (N, T, d) cells that were never measured.
+        """
+        from dynamask_mlflow.masks.predict import predict
 
         return predict(
             self.network,
             x,
             task=self.task,
-            output=self.config.output,
-            device=self.config.device,
+            side=sample.side,
+            removed=removed,
+            config=self.config,
             batch_size=_AT_ONCE,
         )
 
     def predict_each(self, sequences: Sequences) -> Isolated[Floats]:
         """Predictions, and the instances that have none."""
-        return isolate(lambda rows: self.predict(sequences.x[rows]), np.arange(len(sequences)))
+
+        def job(rows: Rows) -> Floats:
+            part = sequences.take(rows)
+            return self.predict(part.x, part)
+
+        return isolate(job, np.arange(len(sequences)))
 
     def masks_of(self, sequences: Sequences) -> Masks:
         """Masks with finite values.
@@ -72,6 +84,7 @@ class Explainer:
             task=self.task,
             lengths=sequences.lengths,
             observed=sequences.observed,
+            extras=sequences.extras,
             reference=self.reference,
             config=self.config,
         )
@@ -88,15 +101,15 @@ class Explainer:
 
     def with_known_output(self, sample: Sequences) -> Self:
         """The same, with logits or probabilities told apart once: perturbed inputs must not change the reading."""
-        import torch
-
-        from dynamask_mlflow.masks.black_box import frozen, open_black_box, resolve_device
+        from dynamask_mlflow.evaluation.sanity import bind
+        from dynamask_mlflow.masks.binding import open_bound
+        from dynamask_mlflow.masks.black_box import frozen, resolve_device
 
         if self.task == "regression" or self.config.output != "auto":
             return self
         device = resolve_device(self.config.device)
         with frozen(self.network, device):
-            opened = open_black_box(self.network, torch.as_tensor(sample.x[:4], device=device), self.task)
+            opened, _ = open_bound(bind(self.network, sample, self.config), self.task, "auto", device)
         return replace(self, config=replace(self.config, output=opened.output))
 
 

@@ -12,6 +12,10 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     import torch
 
+    from dynamask_mlflow.evaluation.sequences import Sequences
+    from dynamask_mlflow.masks.binding import Binding
+    from dynamask_mlflow.masks.config import ExplainConfig
+
 
 @contextmanager
 def randomized_weights(network: torch.nn.Module, seed: int) -> Iterator[None]:
@@ -50,13 +54,30 @@ def rank_similarity(
     return float(np.mean(found)) if found else float("nan")
 
 
-def random_outputs(network: torch.nn.Module, x: NDArray[np.float32], device: str = "auto") -> bool:
+def random_outputs(network: torch.nn.Module, sample: Sequences, config: ExplainConfig) -> bool:
     """Whether two forward passes on the same input differ by more than rounding."""
     import torch
 
     from dynamask_mlflow.masks.black_box import frozen, resolve_device
+    from dynamask_mlflow.masks.model_output import read_output
 
-    where = resolve_device(device)
+    where = resolve_device(config.device)
+    binding, rows = bind(network, sample, config), torch.arange(len(sample))
+    model, asked = binding.model_of(rows, where), binding.inputs_of(rows, where)
     with frozen(network, where), torch.no_grad():
-        first, second = (network(torch.tensor(x, device=where)).detach().clone() for _ in range(2))
+        first, second = (read_output(model(asked)).detach().clone() for _ in range(2))
     return first.shape != second.shape or not torch.allclose(first, second, rtol=1e-4, atol=1e-5, equal_nan=True)
+
+
+def bind(network: torch.nn.Module, sample: Sequences, config: ExplainConfig) -> Binding:
+    """A network and the sequences that it is asked about."""
+    import torch
+
+    from dynamask_mlflow.masks.binding import Binding
+
+    return Binding.of(network, torch.as_tensor(sample.x), None, sample.side, config)
+
+
+def takes_mask(network: torch.nn.Module, sample: Sequences, config: ExplainConfig) -> bool:
+    """Whether the network is told which cells were measured."""
+    return sample.observed is not None and bool({"observed", "gaps"} & set(bind(network, sample, config).plan.names))

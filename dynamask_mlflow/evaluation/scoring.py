@@ -71,7 +71,9 @@ def score(
         rows = np.arange(start, min(start + CHUNK, len(sample)))
         some = masks if len(rows) == len(sample) else masks[rows]
         part = sample.take(rows)
-        eraser = Eraser(part, outputs[rows], predict, task, some.scores, part.eligible, some.deletion_ranking)
+        eraser = Eraser(
+            part, outputs[rows], predict, task, some.scores, part.eligible, some.deletion_ranking, removes_mask(masks)
+        )
         each, without = _of_masks(some, eraser)
         curves: Each = {}
         if controls is not None:
@@ -83,6 +85,11 @@ def score(
     each = {name: np.concatenate([part[0][name] for part in parts]) for name in parts[0][0]}
     curves = {name: np.concatenate([part[1][name] for part in parts], axis=1).mean(axis=1) for name in parts[0][1]}
     return Scores(each, curves, np.concatenate([part[2] for part in parts]))
+
+
+def removes_mask(masks: Masks) -> bool:
+    """Whether cells were removed from the model's own mask, too: operator "missing"."""
+    return "missing" in (masks.config.get("operators") or ())
 
 
 def _of_masks(masks: Masks, eraser: Eraser) -> tuple[Each, Floats]:
@@ -125,6 +132,7 @@ def _beside_random(
             eraser.task,
             chance[some],
             eraser.where[some],
+            missing=eraser.missing,
         )
         losses, random_curves = few.along(curve_areas)
         for name, values in losses.items():

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
+from dynamask_mlflow.evaluation.model_data import model_data
 from dynamask_mlflow.evaluation.model_settings import OUTPUTS, ModelSettings
 
 if TYPE_CHECKING:
@@ -37,14 +38,18 @@ class SequenceModel:
     reference: NDArray[Any] | None = None
 
     def __call__(self, data: Any) -> NDArray[Any]:
-        """Predictions for an array (N, T, d), or for a table with one sequence a row."""
-        return self.predict(as_array(data))
+        """Predictions, see `predict`."""
+        return self.predict(data)
 
-    def predict(self, x: ArrayLike, output: str | None = None) -> NDArray[Any]:
+    def predict(self, data: Any, output: str | None = None) -> NDArray[Any]:
         """Labels (N,), probabilities (N, C) or values, as `output` or else the settings say; (N, T, ...)
         where the network answers at every step.
+
+        Args:
+            data: (N, T, d), a table with one sequence a row, or, where the network takes more than x, a mapping or
+                table of all its inputs by name.
         """
-        from dynamask_mlflow.masks.black_box import predict
+        from dynamask_mlflow.masks.predict import predict
         from dynamask_mlflow.metrics.shift import predicted_class
 
         kind = output or self.settings.output
@@ -53,27 +58,26 @@ class SequenceModel:
                 f"Expected output to be one of {OUTPUTS[self.settings.task]} for {self.settings.task}, "
                 f"but got {kind!r}."
             )
-        reading = self.settings.config().output
-        result = predict(self.network, np.array(x), task=self.settings.task, output=reading, device=self.device)
+        given, config = model_data(data), self.settings.config(device=self.device)
+        result = predict(self.network, given.x, task=self.settings.task, side=given.side, config=config)
         if kind == "label":
             return predicted_class(result.astype(np.float64))
         if kind == "value" and result.ndim == 2 and result.shape[1] == 1:
             return result[:, 0]
         return result
 
-    def explain(self, x: ArrayLike, **options: Any) -> Masks:
+    def explain(self, data: Any, **options: Any) -> Masks:
         """Masks of the instances, by the model's default settings unless `options` say otherwise."""
         from dynamask_mlflow.masks.explain import explain
 
-        config = self.settings.config(**{"device": self.device, **options})
-        return explain(self.network, np.array(x), task=self.settings.task, reference=self.reference, config=config)
-
-
-def as_array(data: Any) -> NDArray[np.float32]:
-    """(N, T, d) float32 out of an array or a table with one sequence a row."""
-    columns = getattr(data, "columns", None)
-    if columns is not None:
-        if len(columns) != 1:
-            raise ValueError(f"Expected a table with one column of sequences, but got {len(columns)} columns.")
-        data = np.stack([np.asarray(row) for row in data.iloc[:, 0]])
-    return np.asarray(data, dtype=np.float32)
+        given = model_data(data)
+        return explain(
+            self.network,
+            given.x,
+            task=self.settings.task,
+            lengths=given.lengths,
+            observed=given.observed,
+            extras=given.extras,
+            reference=self.reference,
+            config=self.settings.config(**{"device": self.device, **options}),
+        )

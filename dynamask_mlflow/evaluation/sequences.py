@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,8 +16,13 @@ from numpy.typing import ArrayLike, NDArray
 from dynamask_mlflow._files import whole_file
 from dynamask_mlflow._npz import load_arrays
 from dynamask_mlflow._paths import local_path
+from dynamask_mlflow.evaluation.ragged import padded, padded_like
+
+if TYPE_CHECKING:
+    from dynamask_mlflow.masks.side_inputs import SideInputs
 
 SCHEMA_VERSION = 1
+_EXTRA = "extras/"
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +35,7 @@ class Sequences:
         targets: (N,) one for each instance, (N, T) one for each step, or (N, C) or (N, T, C) values.
         lengths: (N,) steps that exist; the rest of an instance is padding. None: all of them.
         observed: (N, T, d) True where a value was measured, not filled in. None: everywhere.
+        extras: further inputs of the model, name -> (N, ...): static features (N, s), codes, time gaps, ...
     """
 
     x: NDArray[np.float32]
@@ -39,6 +45,7 @@ class Sequences:
     targets: NDArray[Any] | None = None
     lengths: NDArray[np.int64] | None = None
     observed: NDArray[np.bool_] | None = None
+    extras: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.x)
@@ -55,7 +62,15 @@ class Sequences:
             targets=None if self.targets is None else self.targets[rows],
             lengths=None if self.lengths is None else self.lengths[rows],
             observed=None if self.observed is None else self.observed[rows],
+            extras={name: values[rows] for name, values in self.extras.items()},
         )
+
+    @property
+    def side(self) -> SideInputs:
+        """What a model may take beside x."""
+        from dynamask_mlflow.masks.side_inputs import SideInputs
+
+        return SideInputs(self.lengths, self.observed, self.extras)
 
     @property
     def exists(self) -> NDArray[np.bool_] | None:
@@ -73,14 +88,16 @@ class Sequences:
     def digest(self) -> str:
         """A fingerprint over every byte of the values and every name."""
         sha = hashlib.sha256()
-        for array in (self.x, self.targets, self.lengths, self.observed):
+        extras = [self.extras[name] for name in sorted(self.extras)]
+        for array in (self.x, self.targets, self.lengths, self.observed, *extras):
             if array is None:
                 sha.update(b"none;")
                 continue
             sha.update(f"{array.dtype.str}{array.shape};".encode())
             plain = np.array(array.tolist(), dtype=np.str_) if array.dtype == object else array
             sha.update(np.ascontiguousarray(plain).view(np.uint8).data)
-        sha.update(json.dumps([self.ids, self.channel_names, self.times]).encode())
+        names: list[Any] = [self.ids, self.channel_names, self.times]
+        sha.update(json.dumps([*names, sorted(self.extras)] if self.extras else names).encode())
         return sha.hexdigest()[:10]
 
     def save(self, path: str | os.PathLike[str]) -> Path:
@@ -92,6 +109,7 @@ class Sequences:
         for name in ("targets", "lengths", "observed"):
             if getattr(self, name) is not None:
                 arrays[name] = getattr(self, name)
+        arrays |= {f"{_EXTRA}{name}": values for name, values in self.extras.items()}
         if self.targets is not None and self.targets.dtype == object:
             arrays["targets"] = np.array(self.targets.tolist())
         with whole_file(target) as file:
@@ -117,20 +135,33 @@ class Sequences:
             **names,
             lengths=stored.get("lengths"),
             observed=stored.get("observed"),
+            extras={name.removeprefix(_EXTRA): values for name, values in stored.items() if name.startswith(_EXTRA)},
         )
 
 
 def as_sequences(
-    x: ArrayLike,
+    x: Any,
     *,
     targets: ArrayLike | None = None,
     ids: Sequence[Any] | None = None,
     channel_names: Sequence[str] | None = None,
     times: Sequence[Any] | None = None,
     lengths: ArrayLike | None = None,
-    observed: ArrayLike | None = None,
+    observed: Any = None,
+    extras: Mapping[str, Any] | None = None,
 ) -> Sequences:
-    """Check arrays and names against each other; every error says what was expected and what came."""
+    """Check arrays and names against each other; every error says what was expected and what came.
+
+    `x` may be a collection of sequences of unequal lengths, see `padded`; what belongs to its steps may be lists, too.
+    """
+    collection = padded(x)
+    if collection is not None:
+        if lengths is not None:
+            raise ValueError("Expected no lengths with sequences of unequal lengths, which tell them, but got some.")
+        x, lengths = collection.x, collection.lengths
+        channel_names = collection.channel_names if channel_names is None else channel_names
+        observed = None if observed is None else padded_like(observed, collection.lengths)
+        extras = {name: padded_like(given, collection.lengths) for name, given in (extras or {}).items()}
     values = _numbers(x)
     n, steps, channels = values.shape
     names = _names("channel_names", channel_names, channels, [f"channel_{i}" for i in range(channels)])
@@ -142,7 +173,8 @@ def as_sequences(
     seen = None if observed is None else np.asarray(observed).astype(np.bool_)
     if seen is not None and seen.shape != values.shape:
         raise ValueError(f"Expected observed of the shape of x, {values.shape}, but got {seen.shape}.")
-    checked = Sequences(values, labels, names, ticks, _targets(targets, n, steps, valid), valid, seen)
+    further = _extras(extras, n)
+    checked = Sequences(values, labels, names, ticks, _targets(targets, n, steps, valid), valid, seen, further)
     exists = checked.exists
     if exists is not None:
         # What lies in the padding means nothing: one fixed value keeps NaN out and the digest stable.
@@ -151,11 +183,20 @@ def as_sequences(
     return checked
 
 
+def _extras(extras: Mapping[str, Any] | None, n: int) -> dict[str, NDArray[Any]]:
+    if not extras:
+        return {}
+    from dynamask_mlflow.masks.side_inputs import check_extras
+
+    return check_extras(extras, n)
+
+
 def _numbers(x: ArrayLike) -> NDArray[np.float32]:
     raw = np.asarray(x)
     if raw.dtype == object or not (np.issubdtype(raw.dtype, np.number) or raw.dtype == np.bool_):
         raise ValueError(
-            f"Expected x to hold numbers, but got an array of {raw.dtype}: are all instances of one shape?"
+            f"Expected x to hold numbers, but got an array of {raw.dtype}. Sequences of unequal lengths are given as a "
+            "list of arrays (T_i, d)."
         )
     if np.iscomplexobj(raw):
         raise ValueError(f"Expected x to hold real numbers, but got {raw.dtype}.")

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dynamask_mlflow.masks.black_box import Model
+from dynamask_mlflow.masks.adapted_model import Model
 from dynamask_mlflow.masks.config import ExplainConfig
 from dynamask_mlflow.masks.explain import explain
 from dynamask_mlflow.masks.result import Masks

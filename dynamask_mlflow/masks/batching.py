@@ -8,7 +8,8 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
-from dynamask_mlflow.masks.black_box import BlackBox, Model
+from dynamask_mlflow.masks.adapted_model import Model
+from dynamask_mlflow.masks.black_box import BlackBox
 
 # Larger batches do not run faster on a CPU, they only leave its caches.
 _MOST_ON_CPU = 128

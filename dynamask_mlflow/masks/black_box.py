@@ -6,7 +6,7 @@ classification, C values for regression.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, Literal
 
@@ -15,21 +15,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from dynamask_mlflow.masks.forward_only import as_torch_model, labelled
-from dynamask_mlflow.masks.process_state import untouched_process
+from dynamask_mlflow.masks.adapted_model import AdaptedModel, Model
+from dynamask_mlflow.masks.errors import LabelsError, ModelError
+from dynamask_mlflow.masks.model_call import CallPlan, ModelCall
 
-Model = nn.Module | Callable[[Tensor], Tensor]
 Output = Literal["logits", "probabilities", "values"]
 
 _TINY = 1e-7
-
-
-class ModelError(ValueError):
-    """The model cannot be explained; the message says what was expected and what came."""
-
-
-class LabelsError(ModelError):
-    """The model gives labels, or other whole numbers, where logits, probabilities or values are expected."""
 
 
 def resolve_device(device: str | torch.device) -> torch.device:
@@ -91,6 +83,10 @@ class BlackBox:
         self.output = output
         self.differentiable = differentiable
 
+    def with_model(self, model: Model) -> BlackBox:
+        """Another model, read in the same way."""
+        return BlackBox(model, self.task, self.output, self.differentiable)
+
     @property
     def model(self) -> Model:
         """The model itself, for methods that look inside or ask it in its own form."""
@@ -103,7 +99,8 @@ class BlackBox:
 
     def raw(self, x: Tensor) -> Tensor:
         """The output in the model's own form."""
-        return self._model(x)
+        raw: Tensor = self._model(x)
+        return raw
 
     def __call__(self, x: Tensor) -> Tensor:
         """(B, S, C): logits of C >= 2 classes, or values."""
@@ -123,14 +120,11 @@ def open_black_box(model: Model, x: Tensor, task: str, output: str = "auto") -> 
     if not callable(model):
         raise ModelError(f"Expected a torch module or a callable on (B, T, d), but got {type(model).__name__}.")
     probe = x[: min(len(x), 4)].detach().clone().requires_grad_()
-    try:
+    raw = _first_answer(model, probe)
+    if not isinstance(raw, Tensor):
+        model = AdaptedModel(model, CallPlan(), ModelCall())
         raw = model(probe)
-    except Exception as error:
-        raise ModelError(
-            f"Expected a model that takes inputs of shape (B, {x.shape[1]}, {x.shape[2]}), but it failed with "
-            f"{type(error).__name__}: {error}"
-        ) from error
-    _check_output(raw, probe)
+    _check_output(raw, probe, task)
     if task == "regression":
         return BlackBox(model, task, "values", raw.requires_grad)
     if output != "auto":
@@ -140,22 +134,36 @@ def open_black_box(model: Model, x: Tensor, task: str, output: str = "auto") -> 
     return BlackBox(model, task, kind, raw.requires_grad)
 
 
-def open_any(model: Model, x: Tensor, device: torch.device, task: str, output: str = "auto") -> BlackBox:
-    """As `open_black_box`, with labels read as probabilities; x are all inputs, since they tell which labels exist."""
+def _first_answer(model: Model, probe: Tensor) -> Any:
     try:
-        return open_black_box(model, x[:4].to(device), task, output)
-    except LabelsError:
-        if task != "classification":
-            raise
-        return open_black_box(labelled(model, x.to(device)), x[:4].to(device), task, output)
+        return model(probe)
+    except ModelError:
+        raise
+    except Exception as error:
+        what, hint = f"inputs of shape (B, {probe.shape[1]}, {probe.shape[2]})", ""
+        if isinstance(model, AdaptedModel):
+            what = model.described(probe.shape[1], probe.shape[2])
+        elif _answers(model, probe.transpose(1, 2)):
+            hint = " It takes (B, d, T): say layout='channels_first'."
+        raise ModelError(
+            f"Expected a model that takes {what}, but it failed with {type(error).__name__}: {error}.{hint}"
+        ) from error
 
 
-def _check_output(raw: Any, probe: Tensor) -> None:
+def _answers(model: Model, probe: Tensor) -> bool:
+    try:
+        with torch.no_grad():
+            model(probe)
+    except Exception:
+        return False
+    return True
+
+
+def _check_output(raw: Tensor, probe: Tensor, task: str) -> None:
     batch, steps = probe.shape[:2]
-    if not isinstance(raw, Tensor):
-        raise ModelError(f"Expected the model to return one tensor, but got {type(raw).__name__}.")
     fits = raw.ndim in (1, 2, 3) and raw.shape[0] == batch and raw.numel() > 0
-    if not fits or (raw.ndim == 3 and raw.shape[1] > steps):
+    # Values may be a forecast (B, H, d) of more steps than the input has.
+    if not fits or (raw.ndim == 3 and raw.shape[1] > steps and task == "classification"):
         raise ModelError(
             f"Expected an output of shape (B,), (B, C), (B, T) or (B, T, C) with B = {batch} and T = {steps}, "
             f"but got {tuple(raw.shape)}."
@@ -170,7 +178,8 @@ def _gives_probabilities(model: Model, probe: Tensor) -> bool:
     """Whether outputs are probabilities whatever comes in; exaggerated inputs give logits away."""
     with torch.no_grad():
         for scale in (1.0, 0.0, -1.0, 3.0, -3.0, 10.0, -10.0):
-            y = _with_time_axis(model(probe * scale), probe.shape[1], classes=True)
+            raw = model(probe, scale) if isinstance(model, AdaptedModel) else model(probe * scale)
+            y = _with_time_axis(raw, probe.shape[1], classes=True)
             if bool((y < -1e-6).any()) or bool((y > 1 + 1e-6).any()):
                 return False
             if y.shape[-1] > 1 and not torch.allclose(y.sum(-1), torch.ones_like(y[..., 0]), atol=1e-4):
@@ -189,37 +198,6 @@ def _with_time_axis(y: Tensor, steps: int, *, classes: bool) -> Tensor:
         per_step = y.shape[1] == steps and steps > 1
         return y[:, :, None] if per_step else y[:, None, :]
     return y
-
-
-def predict(
-    model: Model,
-    x: NDArray[Any] | Tensor,
-    *,
-    task: str = "classification",
-    output: str = "auto",
-    device: str = "auto",
-    batch_size: int = 256,
-) -> NDArray[np.float32]:
-    """Probabilities (N, C) or (N, T, C) for classification, values in the model's own shape for regression."""
-    inputs = as_inputs(x)
-    where = resolve_device(device)
-    parts: list[NDArray[np.float32]] = []
-    with untouched_process(model), frozen(model, where):
-        black_box = open_any(as_torch_model(model, inputs, task), inputs, where, task, output)
-        with torch.no_grad():
-            for start in range(0, len(inputs), batch_size):
-                # A copy: a network that works in place must not change the caller's array.
-                batch = inputs[start : start + batch_size].to(where, copy=True)
-                if task == "regression":
-                    y = black_box.raw(batch)
-                else:
-                    y = black_box(batch).softmax(-1)
-                    y = y[:, 0] if y.shape[1] == 1 else y
-                parts.append(y.float().cpu().numpy())
-    result = np.concatenate(parts)
-    if not np.isfinite(result).all():
-        raise ModelError("Expected finite outputs, but the model returned NaN or infinity on the given inputs.")
-    return result
 
 
 def as_inputs(x: NDArray[Any] | Tensor) -> Tensor:

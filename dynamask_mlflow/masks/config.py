@@ -15,6 +15,7 @@ TASKS = ("classification", "regression")
 LOSSES = ("auto", "squared", "cross_entropy", "log_loss", "logit", "margin")
 AREA_RULES = ("auto", "best", "extremal")
 OUTPUTS = ("auto", "logits", "probabilities")
+LAYOUTS = ("channels_last", "channels_first")
 
 
 def reject_unknown_keys(cls: type[Any], keys: Iterable[str]) -> None:
@@ -57,6 +58,11 @@ class ExplainConfig:
         output: whether a classifier gives "logits" or "probabilities"; "auto" looks.
         forward_budget: forward passes an instance for models without gradients (and method="forward").
         shape: (T, d) of a model that takes windows in one row, (B, T d), time by time.
+        inputs: argument of the model -> input of the data that it takes, see `ModelCall`; None goes by the names of the
+            model's arguments.
+        layout: "channels_last" (B, T, d) or "channels_first" (B, d, T), as the model takes x; "auto" is the first.
+        output_key: name or position of the tensor to explain, where the model returns several.
+        static_baseline: what static features are replaced by: name of the input -> one number for each; None is 0.
         seed: of every random draw. The mask of an instance depends on its data, these settings and the seed alone.
         device: "auto" (CUDA, else MPS, else CPU) or a torch device.
         memory_budget: bytes that one batch may take on the device.
@@ -83,6 +89,10 @@ class ExplainConfig:
     output: str = "auto"
     forward_budget: int = 300
     shape: tuple[int, ...] | None = None
+    inputs: Mapping[str, str] | None = None
+    layout: str = "auto"
+    output_key: str | int | None = None
+    static_baseline: Mapping[str, Any] | None = None
     seed: int = 0
     device: str = "auto"
     memory_budget: int = 1 << 30
@@ -132,6 +142,15 @@ class ExplainConfig:
             raise ValueError(f"Expected forward_budget of at least 1 pass, but got {self.forward_budget}.")
         if self.shape is not None and (len(self.shape) != 2 or min(self.shape) < 1):
             raise ValueError(f"Expected shape=(T, d), two numbers of at least 1, but got {self.shape}.")
+        if self.layout not in ("auto", *LAYOUTS):
+            raise ValueError(f"Expected layout to be one of {('auto', *LAYOUTS)}, but got {self.layout!r}.")
+        if self.inputs is not None:
+            if not all(isinstance(word, str) for pair in self.inputs.items() for word in pair):
+                raise ValueError(f"Expected inputs as argument -> name of an input, but got {dict(self.inputs)}.")
+            object.__setattr__(self, "inputs", dict(self.inputs))
+        if self.static_baseline is not None:
+            given = {name: [float(value) for value in values] for name, values in self.static_baseline.items()}
+            object.__setattr__(self, "static_baseline", given)
         if self.memory_budget < 1:
             raise ValueError(f"Expected memory_budget in bytes, at least 1, but got {self.memory_budget}.")
 

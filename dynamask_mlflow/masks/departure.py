@@ -253,15 +253,13 @@ def _prepare(batch: Batch, operators: Sequence[Operator]) -> tuple[Perturbation,
 
 
 def _where_cells_exist(perturb: Perturbation, batch: Batch) -> Perturbation:
-    exists = batch.exists
     if isinstance(perturb, Fade):
-        if exists is None:
+        if batch.exists is None:
             return perturb
-        return Fade(torch.where(exists, perturb.baseline, batch.x), perturb.slope * exists)
+        return Fade(*batch.settled(torch.zeros_like(batch.x), perturb.baseline, perturb.slope))
 
     def only_existing(mask: Tensor) -> tuple[Tensor, Tensor]:
-        moved, slope = perturb(mask)
-        return (moved, slope) if exists is None else (torch.where(exists, moved, batch.x), slope * exists)
+        return batch.settled(mask, *perturb(mask))
 
     return only_existing
 

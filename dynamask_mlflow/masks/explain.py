@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -16,16 +16,20 @@ from torch import Tensor
 
 from dynamask_mlflow._provenance import versions
 from dynamask_mlflow._validation import ConfigError
+from dynamask_mlflow.masks.adapted_model import Model
 from dynamask_mlflow.masks.batching import batch_size, in_batches
-from dynamask_mlflow.masks.black_box import Model, ModelError, as_inputs, frozen, open_any, resolve_device
+from dynamask_mlflow.masks.binding import Binding, asks_for_missing, open_bound
+from dynamask_mlflow.masks.black_box import as_inputs, frozen, resolve_device
 from dynamask_mlflow.masks.config import TASKS, ExplainConfig
 from dynamask_mlflow.masks.draws import Draws
+from dynamask_mlflow.masks.errors import ModelError
 from dynamask_mlflow.masks.fitted import Fitted, Tick
 from dynamask_mlflow.masks.forward_only import ForwardOnly, as_torch_model, unflattened
-from dynamask_mlflow.masks.operators import Batch, parse_operators
+from dynamask_mlflow.masks.operators import parse_operators
 from dynamask_mlflow.masks.process_state import untouched_process
 from dynamask_mlflow.masks.registry import FORWARD_METHODS, find_method
 from dynamask_mlflow.masks.result import Masks
+from dynamask_mlflow.masks.side_inputs import SideInputs, check_extras
 from dynamask_mlflow.masks.target_spec import parse_target
 
 REFERENCE_DRAWS = 8
@@ -39,6 +43,7 @@ def explain(
     task: str = "classification",
     lengths: Sequence[int] | NDArray[Any] | Tensor | None = None,
     observed: NDArray[Any] | Tensor | None = None,
+    extras: Mapping[str, Any] | None = None,
     reference: NDArray[Any] | Tensor | None = None,
     config: ExplainConfig | None = None,
     **options: Any,
@@ -48,11 +53,13 @@ def explain(
     Args:
         model: module or callable on (B, T, d) that returns (B,), (B, C), (B, T) or (B, T, C): of tensors, with
             gradients where there are any, or of numpy arrays. Without gradients `forward_budget` forward passes explain
-            an instance.
+            an instance. What else its arguments name (lengths, mask, static, ...) it is given; `inputs`, `layout` and
+            `output_key` say more.
         x: (N, T, d), finite; or (N, T d) with shape=(T, d), for models that take windows in one row.
         task: "classification" or "regression".
         lengths: (N,) how many steps of each sequence exist; the rest is padding.
         observed: (N, T, d) which cells were measured. The others keep their values and are never salient.
+        extras: further inputs of the model, name -> (N, ...). Floats (N, s) are static features.
         reference: (M, T, d) other sequences, or their mean (T, d). The answer is then explained against theirs: "the
             risk is .03 where others have .19". A few are drawn by the seed. Without it the baselines are dynamic: the
             sequence's own neighbours in time.
@@ -85,20 +92,26 @@ def explain(
     if settings.operators is not None:
         parse_operators(settings.operators)
     inputs = as_inputs(unflattened(x, settings.shape))
-    drawn = draw_reference(reference, inputs, settings.seed)
     exists = existing_cells(inputs, lengths, observed)
+    side = SideInputs(_host(lengths), _host(observed), check_extras(extras, len(inputs)))
+    # Cells that were never measured need no other sequences.
+    drawn = None if asks_for_missing(settings) else draw_reference(reference, inputs, settings.seed)
     device = resolve_device(settings.device)
-    total, steps, channels = inputs.shape
+    total, steps = inputs.shape[:2]
     with untouched_process(model), frozen(model, device):
-        black_box = open_any(as_torch_model(model, inputs, task, settings.shape), inputs, device, task, settings.output)
+        asked = as_torch_model(model, inputs, task, settings.shape)
+        black_box, binding = open_bound(
+            Binding.of(asked, inputs, exists, side, settings), task, settings.output, device
+        )
         if not black_box.differentiable:
             _check_forward(settings, black_box.model)
         several = settings.method == "paper" and isinstance(settings.area, str)
         replicas = len(settings.areas or range(11)) if several else 1
         size = batch_size(
-            model, black_box, inputs[:1].to(device).expand(total, -1, -1), settings.memory_budget, replicas
+            model, black_box, binding.inputs_of(torch.zeros(1).long(), device), settings.memory_budget, replicas
         )
-        draws = Draws(settings.seed, steps, channels, device)
+        draws = Draws(settings.seed, steps, binding.drawn_channels, device)
+        description = _description(settings, task, black_box.output, drawn, binding)
 
         with _Progress(settings, total, size) as bar:
 
@@ -107,15 +120,9 @@ def explain(
                 # A batch is filled up with its last instance to a multiple of `least`, and cut again afterwards.
                 filled = -(-number // least) * least if replicas == 1 else max(number, -(-least // replicas))
                 rows = torch.arange(part.start, part.start + filled).clamp(max=part.stop - 1)
-                batch = Batch(
-                    inputs[rows].to(device),
-                    None if exists is None else exists[rows].to(device),
-                    rows.to(device),
-                    draws,
-                    None if drawn is None else drawn.to(device),
-                )
-                fitted = method(black_box, batch, settings, bar.tick)
-                return _to_masks(fitted, _description(settings, task, black_box.output, drawn))[:number]
+                bound = black_box.with_model(binding.model_of(rows, device))
+                fitted = method(bound, binding.batch(rows, device, draws, drawn), settings, bar.tick)
+                return _to_masks(binding.map_of(fitted, rows), description)[:number]
 
             parts = list(in_batches(total, size, fit))
     masks = Masks.concatenate(parts)
@@ -196,7 +203,15 @@ def existing_cells(
     return exists
 
 
-def _description(settings: ExplainConfig, task: str, output: str, reference: Tensor | None) -> dict[str, Any]:
+def _host(values: Any) -> Any:
+    return (
+        values.detach().cpu().numpy() if isinstance(values, Tensor) else None if values is None else np.asarray(values)
+    )
+
+
+def _description(
+    settings: ExplainConfig, task: str, output: str, reference: Tensor | None, binding: Binding
+) -> dict[str, Any]:
     keep = asdict(settings)
     for key in ("device", "memory_budget", "progress"):
         keep.pop(key)
@@ -206,6 +221,8 @@ def _description(settings: ExplainConfig, task: str, output: str, reference: Ten
         keep["areas"] = list(settings.areas)
     if settings.class_names is not None:
         keep["class_names"] = list(settings.class_names)
+    if binding.static_names:
+        keep["static"] = binding.static_names
     keep["target"] = parse_target(settings.target, settings.class_names).spec
     if reference is not None:
         keep["reference"] = hashlib.sha256(reference.numpy().tobytes()).hexdigest()[:16]
@@ -239,6 +256,8 @@ def _to_masks(fitted: Fitted, description: dict[str, Any]) -> Masks:
         algorithm=algorithm,
         spread=if_known(fitted.spread),
         channel_spread=if_known(fitted.channel_spread),
+        static_masks=if_known(fitted.static_masks),
+        static_attributions=if_known(fitted.static_attributions),
     )
 
 

@@ -22,7 +22,8 @@ class Fitted:
 
     Where the method knows them: binary (B, T, d), the mask of whole cells, else the cells of a coefficient of at least
     .5; attributions, answer_attributions and deletion_scores (B, T, d), see `Masks`; direction (B,); winner (B,), a
-    place in `contestants`; spread (B, T, d) and channel_spread (B, d).
+    place in `contestants`; spread (B, T, d) and channel_spread (B, d). static_masks and static_attributions (B, s)
+    are of static features, where the model takes any.
     """
 
     masks: Tensor
@@ -40,6 +41,8 @@ class Fitted:
     contestants: tuple[str, ...] = ()
     spread: Tensor | None = None
     channel_spread: Tensor | None = None
+    static_masks: Tensor | None = None
+    static_attributions: Tensor | None = None
 
 
 class Method(Protocol):

@@ -17,11 +17,13 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
+from dynamask_mlflow.masks.channel_statistics import robust_spread, windowed_mean
 from dynamask_mlflow.masks.draws import Draws
 
 # Zero is no baseline for a channel whose median is further from it than this many robust standard deviations.
 _FAR_FROM_ZERO = 2.0
-_MAD_TO_DEVIATION = 1.4826
+
+MISSING = "missing"
 
 Perturbation = Callable[[Tensor], tuple[Tensor, Tensor]]
 """Takes a mask (B, T, d), returns the perturbed input and its derivative by the mask, both (B, T, d)."""
@@ -31,7 +33,8 @@ Perturbation = Callable[[Tensor], tuple[Tensor, Tensor]]
 class Batch:
     """What an operator may see: the inputs (B, T, d), which cells exist, where the instances stand in the whole.
 
-    `reference` (K, T, d) are the reference sequences, where there are any.
+    `reference` (K, T, d) are the reference sequences, where there are any. `pinned` (d,) are the baselines of channels
+    that no operator can give, NaN for the others: static features, of one cell each.
     """
 
     x: Tensor
@@ -39,11 +42,23 @@ class Batch:
     rows: Tensor
     draws: Draws
     reference: Tensor | None = None
+    pinned: Tensor | None = None
 
     def take(self, index: Tensor) -> Batch:
         """Some of the instances."""
         exists = None if self.exists is None else self.exists[index]
-        return Batch(self.x[index], exists, self.rows[index], self.draws, self.reference)
+        return Batch(self.x[index], exists, self.rows[index], self.draws, self.reference, self.pinned)
+
+    def settled(self, mask: Tensor, moved: Tensor, slope: Tensor) -> tuple[Tensor, Tensor]:
+        """A perturbation with cells that do not exist left as they are, and pinned channels faded to their baseline."""
+        if self.pinned is not None:
+            known = ~torch.isnan(self.pinned)
+            way = self.x - torch.nan_to_num(self.pinned)
+            moved = torch.where(known, self.x - (1 - mask) * way, moved)
+            slope = torch.where(known, way, slope)
+        if self.exists is None:
+            return moved, slope
+        return torch.where(self.exists, moved, self.x), slope * self.exists
 
     def number_of_cells(self) -> Tensor:
         """(B,): how many cells exist, at least 1."""
@@ -83,22 +98,6 @@ class Fade:
 
 def fade_to(x: Tensor, baseline: Tensor) -> Fade:
     return Fade(baseline, x - baseline)
-
-
-def windowed_mean(x: Tensor, weights: Tensor, before: int, after: int) -> Tensor:
-    """Mean over [t - before, t + after] of the cells that exist, by prefix sums; x itself where none does."""
-    steps = x.shape[1]
-    # Centring keeps the prefix sums small, so that float32 suffices for long series.
-    centre = (x * weights).sum(1, keepdim=True) / weights.sum(1, keepdim=True).clamp(min=1)
-    pad = torch.zeros_like(x[:, :1])
-    sums = torch.cat([pad, ((x - centre) * weights).cumsum(1)], 1)
-    counts = torch.cat([pad, weights.cumsum(1)], 1)
-    time = torch.arange(steps, device=x.device)
-    high = (time + after + 1).clamp(max=steps)
-    low = (time - before).clamp(min=0)
-    count = counts[:, high] - counts[:, low]
-    mean = (sums[:, high] - sums[:, low]) / count.clamp(min=1) + centre
-    return torch.where(count > 0, mean, x)
 
 
 @dataclass(frozen=True)
@@ -155,6 +154,20 @@ class Zero:
 
 
 @dataclass(frozen=True)
+class Missing:
+    """The cell was never measured: it is gone from the model's mask, and what it held is filled in (`side_inputs`).
+
+    The engine's x then is the share of each cell that is there, 1 for all of them, and fades to 0.
+    """
+
+    random = False
+    spec = MISSING
+
+    def prepare(self, batch: Batch, step: int) -> Perturbation:
+        return fade_to(batch.x, torch.zeros_like(batch.x))
+
+
+@dataclass(frozen=True)
 class Neutral:
     """Fade to zero where zero lies within the channel's own range, else to the channel's median.
 
@@ -166,19 +179,9 @@ class Neutral:
     spec = "neutral"
 
     def prepare(self, batch: Batch, step: int) -> Perturbation:
-        median, deviation = robust_spread(batch)
+        median, deviation = robust_spread(batch.x, batch.exists)
         baseline = torch.where(median.abs() > _FAR_FROM_ZERO * deviation, median, torch.zeros_like(median))
         return fade_to(batch.x, baseline.expand_as(batch.x))
-
-
-def time_median(x: Tensor, exists: Tensor | None) -> Tensor:
-    """(B, 1, d): the lower median of the cells that exist, 0 for a channel without any."""
-    steps = x.shape[1]
-    if exists is None:
-        return x.sort(1).values[:, (steps - 1) // 2 : (steps - 1) // 2 + 1]
-    count = exists.sum(1, keepdim=True)
-    ordered = x.masked_fill(~exists, torch.inf).sort(1).values
-    return torch.where(count > 0, ordered.gather(1, ((count - 1) // 2).clamp(min=0)), 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,6 +214,9 @@ class FadeToReference:
         values = torch.as_tensor(self.reference, dtype=batch.x.dtype, device=batch.x.device)
         if values.ndim == 3 and len(values) != 1:
             values = values[batch.rows]
+        if values.ndim and values.shape[-1] < batch.x.shape[-1]:  # the model is given more than x
+            rest = batch.x[..., values.shape[-1] :]
+            values = torch.cat([values.expand(*rest.shape[:-1], -1), rest], -1)
         try:
             values = values.expand_as(batch.x)
         except RuntimeError as error:
@@ -327,14 +333,8 @@ class BackgroundNoise:
     spec = "background_noise"
 
     def prepare(self, batch: Batch, step: int) -> Perturbation:
-        median, deviation = robust_spread(batch)
+        median, deviation = robust_spread(batch.x, batch.exists)
         return fade_to(batch.x, median + deviation * batch.draws.normal(step))
-
-
-def robust_spread(batch: Batch) -> tuple[Tensor, Tensor]:
-    """(B, 1, d) each: the median of a channel, and 1.4826 times the median absolute deviation from it."""
-    median = time_median(batch.x, batch.exists)
-    return median, _MAD_TO_DEVIATION * time_median((batch.x - median).abs(), batch.exists)
 
 
 _PARSERS: dict[str, tuple[Callable[[str], Operator], str]] = {
@@ -343,6 +343,7 @@ _PARSERS: dict[str, tuple[Callable[[str], Operator], str]] = {
     "past_average": (lambda text: PastAverage(_window(text)), "past_average:W"),
     "time_mean": (lambda text: TimeMean(), "time_mean"),
     "zero": (lambda text: Zero(), "zero"),
+    "missing": (lambda text: Missing(), MISSING),
     "neutral": (lambda text: Neutral(), "neutral"),
     "random_fade": (lambda text: RandomFade(), "random_fade"),
     "noise": (lambda text: NoiseFade(), "noise"),

@@ -43,6 +43,7 @@ def fit_paper(black_box: BlackBox, batch: Batch, config: ExplainConfig, tick: Ti
         None if batch.exists is None else batch.exists.repeat(number, 1, 1),
         batch.rows.repeat(number),
         batch.draws,
+        pinned=batch.pinned,
     )
     loss = config.loss
     if loss == "auto":

@@ -162,7 +162,4 @@ class PerturbationObjective:
 
 
 def _perturb(batch: Batch, perturbation: Perturbation, mask: Tensor) -> tuple[Tensor, Tensor]:
-    moved, slope = perturbation(mask)
-    if batch.exists is None:
-        return moved, slope
-    return torch.where(batch.exists, moved, batch.x), slope * batch.exists
+    return batch.settled(mask, *perturbation(mask))

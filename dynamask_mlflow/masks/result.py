@@ -28,7 +28,7 @@ DIRECTIONS = {1: "raised", -1: "lowered", 0: "unchanged"}
 """What `Masks.direction` means."""
 
 _CELLS = ("scores", "binary", "attributions", "answer_attributions", "deletion_scores", "spread")
-_ROWS = ("errors", "area", "direction", "algorithm", "channel_spread")
+_ROWS = ("errors", "area", "direction", "algorithm", "channel_spread", "static_masks", "static_attributions")
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +58,8 @@ class Masks:
         algorithm: (N,) str: what made each ordering.
         spread: (N, T, d) float32 or None: standard deviation of the coefficient under other operators.
         channel_spread: (N, d) float32 or None: standard deviation of a channel's share of the mask.
+        static_masks, static_attributions: (N, s) float32 or None: coefficients and contributions of the static features
+            that the model takes, named by `config["static"]`. Contributions of cells and features sum to the departure.
     """
 
     masks: FloatArray
@@ -75,6 +77,8 @@ class Masks:
     algorithm: NDArray[np.str_] = None  # type: ignore[assignment]
     spread: FloatArray | None = None
     channel_spread: FloatArray | None = None
+    static_masks: FloatArray | None = None
+    static_attributions: FloatArray | None = None
 
     def __post_init__(self) -> None:
         n = len(self.masks)

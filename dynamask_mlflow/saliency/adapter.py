@@ -62,7 +62,7 @@ def _ask(black_box: BlackBox, batch: Batch) -> Question:
         """(B, K) is K classes or K times. What it is was seen at full length; a prefix of K steps must not
         confuse.
         """
-        y = model(x)
+        y: Tensor = model(x)
         if y.ndim == 2:
             y = y[:, None] if one_answer else y[:, :, None]
         return y
@@ -114,5 +114,5 @@ def _conclude(black_box: BlackBox, batch: Batch, config: ExplainConfig, r: Tenso
 def _baseline(batch: Batch, config: ExplainConfig, otherwise: str) -> Tensor:
     """The input without information, as the first operator has it; cells that do not exist stay."""
     operator = parse_operators(config.operators or (otherwise,))[0]
-    removed = operator.prepare(batch, 0)(torch.zeros_like(batch.x))[0].detach()
-    return removed if batch.exists is None else torch.where(batch.exists, removed, batch.x)
+    nothing = torch.zeros_like(batch.x)
+    return batch.settled(nothing, *operator.prepare(batch, 0)(nothing))[0].detach()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from dynamask_mlflow.masks.black_box import ModelError
+from dynamask_mlflow.masks.errors import ModelError
 from dynamask_mlflow.saliency.generator import Generator, condition
 from dynamask_mlflow.saliency.question import Question
 from dynamask_mlflow.saliency.seeds import seeded

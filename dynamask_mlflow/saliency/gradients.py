@@ -7,7 +7,7 @@ import warnings
 import torch
 from torch import Tensor, nn
 
-from dynamask_mlflow.masks.black_box import ModelError
+from dynamask_mlflow.masks.errors import ModelError
 from dynamask_mlflow.saliency.question import Question
 from dynamask_mlflow.saliency.seeds import seeded
 

@@ -96,6 +96,8 @@ class SequenceDataset(Dataset, PyFuncConvertibleDatasetMixin):
             profile["mean_length"] = round(float(self._sequences.lengths.mean()), 3)
         if self._sequences.observed is not None:
             profile["share_observed"] = round(float(self._sequences.observed.mean()), 5)
+        for name, values in self._sequences.extras.items():
+            profile[f"{name}_shape"] = list(values.shape)
         return profile
 
     def to_dict(self) -> dict[str, str]:
@@ -119,7 +121,7 @@ class SequenceDataset(Dataset, PyFuncConvertibleDatasetMixin):
 
 
 def from_sequences(
-    x: "ArrayLike",
+    x: "ArrayLike | Sequence[ArrayLike] | pd.DataFrame",
     *,
     targets: "ArrayLike | None" = None,
     ids: Sequence[Any] | None = None,
@@ -127,18 +129,22 @@ def from_sequences(
     times: Sequence[Any] | None = None,
     lengths: "ArrayLike | None" = None,
     observed: "ArrayLike | None" = None,
+    extras: "Mapping[str, ArrayLike] | None" = None,
     source: str | DatasetSource | None = None,
     name: str | None = None,
     digest: str | None = None,
 ) -> SequenceDataset:
-    """A dataset from an array (N, T, d).
+    """A dataset from an array (N, T, d), or from sequences of unequal lengths.
 
     Args:
-        x: (N, T, d) numbers, finite outside the padding; kept as float32.
+        x: (N, T, d) numbers, finite outside the padding; kept as float32. Or a list of arrays (T_i, d), a list of darts
+            series, or a nested table of sktime; these tell the lengths themselves.
         targets: (N,) for one answer a sequence, (N, T) for one a step.
         ids, channel_names, times: names of the instances, channels and steps; unique, by default numbered.
         lengths: (N,) steps that exist in each instance; what follows is padding.
         observed: (N, T, d) True where a value was measured rather than filled in.
+        extras: further inputs of the model, name -> (N, ...). Floats (N, s) are static features, which get attributions
+            of their own; whole numbers are codes, passed as they are.
         source: where the data came from: a path, a URI, or a `DatasetSource`. By default the calling code.
         name, digest: as in every dataset of MLflow; the digest is computed over every byte if not given.
     """
@@ -152,6 +158,7 @@ def from_sequences(
         times=times,
         lengths=lengths,
         observed=observed,
+        extras=extras,
     )
     return SequenceDataset(sequences, _source(source), name, digest)
 

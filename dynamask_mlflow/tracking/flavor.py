@@ -16,6 +16,7 @@ from dynamask_mlflow._version import __version__
 from dynamask_mlflow.evaluation.model_settings import FILE_NAME, ModelSettings
 from dynamask_mlflow.evaluation.reference_set import load_reference, reference_set, save_reference
 from dynamask_mlflow.evaluation.sequence_model import SequenceModel
+from dynamask_mlflow.tracking.example import Example
 
 if TYPE_CHECKING:
     import os
@@ -50,12 +51,15 @@ def save_model(
     path: str | os.PathLike[str],
     *,
     task: str,
-    input_example: ArrayLike,
+    input_example: ArrayLike | Mapping[str, ArrayLike],
     output: str | None = None,
     channel_names: Sequence[str] | None = None,
     times: Sequence[Any] | None = None,
     preprocessing: Mapping[str, Any] | None = None,
     explain: Mapping[str, Any] | None = None,
+    inputs: Mapping[str, str] | None = None,
+    layout: str | None = None,
+    output_key: str | int | None = None,
     reference: ArrayLike | None = None,
     reference_kind: str = "sequences",
     keep_example: bool = False,
@@ -68,14 +72,16 @@ def save_model(
     """Save a network that takes (B, T, d) to a folder.
 
     Args:
-        model: a torch module with one tensor (B, T, d) in and one tensor out.
+        model: a torch module that takes (B, T, d), and perhaps more.
         path: a folder that does not exist yet.
         task: "classification" (outputs are logits or probabilities) or "regression".
-        input_example: (B, T, d); fixes T and d. Its values are not stored unless `keep_example` is set.
+        input_example: (B, T, d), or a mapping of all inputs by name, such as {"x": ..., "lengths": ..., "static": ...};
+            fixes T and d. Its values are not stored unless `keep_example` is set.
         output: what `predict` gives: "label" (default) or "probability"; "value" for regression.
         channel_names, times: names of the d channels and labels of the T steps.
         preprocessing: statistics to carry along, JSON-able. They are not applied by `predict`.
         explain: default explanation settings, keys of `ExplainConfig`.
+        inputs, layout, output_key: how the network is called and read, see `ModelCall`; by default found out.
         reference: (M, T, d) sequences such as the model was trained on; at most 300 are kept with the model, and
             answers are explained against theirs. They are raw values: whoever reads the model can read them.
         reference_kind: "sequences", or "mean" to keep only their mean.
@@ -93,39 +99,44 @@ def save_model(
     import mlflow.pytorch
     from mlflow.models import Model
 
-    example = _example(input_example)
+    example = Example.of(input_example)
+    told = {"inputs": None if inputs is None else dict(inputs), "layout": layout, "output_key": output_key}
     settings = ModelSettings(
         task=task,
         output=output or "",
-        steps=example.shape[1],
-        channels=example.shape[2],
+        steps=example.shape[0],
+        channels=example.shape[1],
         channel_names=None if channel_names is None else tuple(channel_names),
         times=None if times is None else tuple(times),
         preprocessing=preprocessing,
-        explain=dict(explain or {}),
+        explain={**(explain or {}), **{name: value for name, value in told.items() if value is not None}},
     )
-    others = None if reference is None else reference_set(reference, reference_kind, example.shape[1:])
+    others = None if reference is None else reference_set(reference, reference_kind, example.shape)
     if not keep_example:
-        example = np.zeros_like(example)  # a traced graph and its example would carry a patient's values
+        example = example.blank()
     mlflow_model = Model() if mlflow_model is None else mlflow_model
     with _evaluation_mode(model), warnings.catch_warnings():
         # torch.export on a recurrent layer: its flat weights are views of its parameters, nothing is lost.
         warnings.filterwarnings("ignore", message="The tensor attributes? self", category=UserWarning)
-        options.setdefault("signature", _signature(SequenceModel(model, settings, "cpu"), example))
+        signature = options.pop("signature", None) or _signature(SequenceModel(model, settings, "cpu"), example)
         if options.get("conda_env") is None:
             pip_requirements = [
                 *(pip_requirements if pip_requirements is not None else get_default_pip_requirements()),
                 *(extra_pip_requirements or ()),
             ]
+        arguments = example.arguments(model, settings.config())
         mlflow.pytorch.save_model(
             model,
             str(path),
             mlflow_model=mlflow_model,
-            input_example=example,
+            input_example=example.data.x if arguments is None else tuple(arguments.values()),
+            signature=signature if arguments is None else _signature_of_arguments(arguments),
             serialization_format=serialization_format,
             pip_requirements=pip_requirements,
             **options,
         )
+    if arguments is not None:
+        _finish(mlflow_model, signature)
     settings.save(path)
     if others is not None:
         save_reference(others, path)
@@ -203,26 +214,43 @@ def _load_pyfunc(path: str, model_config: Mapping[str, Any] | None = None) -> Py
     return PyfuncWrapper(_load(path, device))
 
 
-def _example(input_example: ArrayLike) -> NDArray[np.float32]:
-    """At least two instances: torch.export burns a batch of one into the graph."""
-    example = np.asarray(input_example, dtype=np.float32)
-    if example.ndim != 3 or 0 in example.shape:
-        raise ValueError(f"Expected input_example of shape (B, T, d), none of them 0, but got {example.shape}.")
-    return example if len(example) > 1 else np.repeat(example, 2, axis=0)
-
-
-def _signature(model: SequenceModel, example: NDArray[np.float32]) -> ModelSignature:
+def _signature(model: SequenceModel, example: Example) -> ModelSignature:
     from mlflow.models import ModelSignature
     from mlflow.types import Schema, TensorSpec
 
     from dynamask_mlflow.tracking.pyfunc_wrapper import inference_params
 
-    result = model.predict(example)
+    result = model.predict(example.data)
     return ModelSignature(
-        inputs=Schema([TensorSpec(np.dtype(np.float32), (-1, *example.shape[1:]))]),
+        inputs=example.inputs_schema(),
         outputs=Schema([TensorSpec(result.dtype, (-1, *result.shape[1:]))]),
         params=inference_params(),
     )
+
+
+def _signature_of_arguments(arguments: Mapping[str, NDArray[Any]]) -> ModelSignature:
+    """What the network itself takes, for its export alone: the batch is of any size."""
+    from mlflow.models import ModelSignature
+    from mlflow.types import Schema, TensorSpec
+
+    return ModelSignature(
+        inputs=Schema([TensorSpec(np.dtype(np.float32), (-1, *v.shape[1:]), name) for name, v in arguments.items()])
+    )
+
+
+def _finish(mlflow_model: Model, signature: ModelSignature) -> None:
+    """The model's own signature, and the python_function that MLflow leaves out for networks of several inputs."""
+    from mlflow import pyfunc
+
+    mlflow_model.signature = signature
+    if "python_function" not in mlflow_model.flavors:
+        pyfunc.add_to_model(
+            mlflow_model,
+            loader_module=_LOADER,
+            conda_env="conda.yaml",
+            python_env="python_env.yaml",
+            model_config={"device": None},
+        )
 
 
 @contextmanager

@@ -25,6 +25,7 @@ from dynamask_mlflow.tracking.metric_log import Point, curve_points, scalar_metr
 from dynamask_mlflow.tracking.raw_model import (
     as_given,
     differentiable_network,
+    layout_of,
     model_id_of,
     reference_of,
     require_gradients,
@@ -59,9 +60,11 @@ def run_evaluation(
     network = differentiable_network(model)
     task = task_of(model_type, settings)
     sequences = _named(dataset.sequences, settings)
+    if settings is None and config.layout == "auto":
+        config = replace(config, layout=layout_of(model, sequences.x.shape[1:]))
     with untouched_process(network):
         require_device(config.device)
-        require_gradients(network, sequences.x, config.device)
+        require_gradients(network, sequences, config.fit_config("nested"))
 
     # All that must be asked of the server is asked now: after the fits it may be gone.
     tracking_uri = mlflow.get_tracking_uri()

@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dynamask_mlflow.evaluation.sequence_model import SequenceModel, as_array
+from dynamask_mlflow.evaluation.model_data import ModelData, model_data
+from dynamask_mlflow.evaluation.sequence_model import SequenceModel
 from dynamask_mlflow.masks.result import DIRECTIONS, Masks
 
 if TYPE_CHECKING:
@@ -54,14 +55,14 @@ class PyfuncWrapper:
         times.
         """
         given = {name: value for name, value in (params or {}).items() if value is not None}
-        x = as_array(data)
+        given_data = model_data(data)
         output = given.pop("output", None)
         if not given.pop("explain", False):
-            return self.model.predict(x, output)
-        masks = self.model.explain(x, **_options(given))
-        return pd.DataFrame(self._answer(x, output, masks))
+            return self.model.predict(given_data, output)
+        masks = self.model.explain(given_data, **_options(given))
+        return pd.DataFrame(self._answer(given_data, output, masks))
 
-    def _answer(self, x: NDArray[np.float32], output: str | None, masks: Masks) -> dict[str, Any]:
+    def _answer(self, x: ModelData, output: str | None, masks: Masks) -> dict[str, Any]:
         settings = self.model.settings
         columns: dict[str, Any] = {"prediction": self.model.predict(x, output).tolist()}
         if settings.task == "classification":
@@ -76,6 +77,9 @@ class PyfuncWrapper:
         columns["salient"] = masks.binary.tolist()
         if masks.attributions is not None:
             columns["attributions"] = masks.attributions.astype(np.float64).round(6).tolist()
+        if masks.static_attributions is not None:
+            columns["static_attributions"] = masks.static_attributions.astype(np.float64).round(6).tolist()
+            columns["static_names"] = [list(masks.config["static"])] * len(x)
         for name, labels in (("channel_names", settings.channel_names), ("times", settings.times)):
             if labels is not None:
                 columns[name] = [list(labels)] * len(x)

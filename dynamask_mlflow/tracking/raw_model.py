@@ -5,11 +5,12 @@ from __future__ import annotations
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from dynamask_mlflow.evaluation.model_settings import ModelSettings
 from dynamask_mlflow.evaluation.sequence_model import SequenceModel
+from dynamask_mlflow.evaluation.sequences import Sequences
+from dynamask_mlflow.masks.config import ExplainConfig
 
 if TYPE_CHECKING:
     import torch
@@ -74,24 +75,36 @@ def differentiable_network(model: Any) -> torch.nn.Module:
     )
 
 
-def require_gradients(network: torch.nn.Module, x: NDArray[np.float32], device: str = "auto") -> None:
+def require_gradients(network: torch.nn.Module, sequences: Sequences, config: ExplainConfig) -> None:
     """Raise `NoGradientsError` if the network cuts its input off; other faults are for the fit to name.
 
     The network is tried in evaluation mode, so that nothing in it changes.
     """
     import torch
 
+    from dynamask_mlflow.evaluation.sanity import bind
     from dynamask_mlflow.masks.black_box import frozen, resolve_device
+    from dynamask_mlflow.masks.model_output import read_output
 
-    where = resolve_device(device)
-    probe = torch.tensor(x[:2], device=where, requires_grad=True)
+    where, rows = resolve_device(config.device), torch.arange(min(2, len(sequences)))
+    binding = bind(network, sequences, config)
     try:
         with frozen(network, where):
-            y = network(probe)
+            y = read_output(binding.model_of(rows, where)(binding.inputs_of(rows, where).requires_grad_()))
     except Exception:
         return
-    if isinstance(y, torch.Tensor) and not y.requires_grad:
+    if not y.requires_grad:
         raise NoGradientsError("the network's output carries no gradient (labels, argmax, .detach() or no_grad inside)")
+
+
+def layout_of(model: Any, shape: tuple[int, ...]) -> str:
+    """The layout that a logged signature tells: channels first where it has (d, T) and the data have (T, d)."""
+    signature = getattr(getattr(model, "metadata", None), "signature", None)
+    try:
+        inner = tuple(int(size) for size in signature.inputs.inputs[0].shape[1:])  # type: ignore[union-attr]
+    except (AttributeError, IndexError, TypeError):
+        return "auto"
+    return "channels_first" if inner == tuple(shape)[::-1] != tuple(shape) else "auto"
 
 
 def settings_of(model: Any) -> ModelSettings | None:

@@ -9,7 +9,9 @@ from networks import Convolutional, Recurrent, sequences
 from torch import nn
 
 from dynamask_mlflow import explain
-from dynamask_mlflow.masks.black_box import ModelError, frozen, open_black_box, predict
+from dynamask_mlflow.masks.black_box import frozen, open_black_box
+from dynamask_mlflow.masks.errors import ModelError
+from dynamask_mlflow.masks.predict import predict
 
 CPU = torch.device("cpu")
 
@@ -112,7 +114,7 @@ def test_predictions_are_probabilities_or_values() -> None:
         (lambda x: x.sum((1, 2)) / 0, "finite outputs"),
         (lambda x: x.sum(), r"shape \(B,\)"),
         (lambda x: x.sum((0, 2)), r"but got \(10,\)"),
-        (lambda x: (x, x), "one tensor, but got tuple"),
+        (lambda x: (1, "two"), "one tensor, but got tuple"),
         (nn.Linear(7, 1), r"takes inputs of shape \(B, 10, 4\), but it failed with RuntimeError"),
         ("no model", "but got str"),
     ],

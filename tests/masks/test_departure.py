@@ -10,8 +10,8 @@ from white_boxes import high_segment, latched, plateau, quiet_window, risk_below
 
 from dynamask_mlflow import explain
 from dynamask_mlflow.masks.batching import LEAST
-from dynamask_mlflow.masks.black_box import ModelError
 from dynamask_mlflow.masks.departure import NEGLIGIBLE_LOGIT
+from dynamask_mlflow.masks.errors import ModelError
 from dynamask_mlflow.masks.operators import Neutral, fade_to
 
 

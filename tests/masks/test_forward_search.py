@@ -14,8 +14,9 @@ from white_boxes import CHANNELS, SEGMENT, STEPS, cells, gaussian, high_segment,
 
 from dynamask_mlflow import Masks, explain
 from dynamask_mlflow._validation import ConfigError
-from dynamask_mlflow.masks.black_box import ModelError, predict
+from dynamask_mlflow.masks.errors import ModelError
 from dynamask_mlflow.masks.forward_search import Segment
+from dynamask_mlflow.masks.predict import predict
 from dynamask_mlflow.metrics import auprc
 
 

@@ -23,8 +23,9 @@ from dynamask_mlflow.masks import (
     path_attribution,
     sequence_answer,
 )
+from dynamask_mlflow.masks.channel_statistics import time_median
 from dynamask_mlflow.masks.departure import Departure
-from dynamask_mlflow.masks.operators import Neutral, fade_to, time_median
+from dynamask_mlflow.masks.operators import Neutral, fade_to
 from dynamask_mlflow.masks.path_attribution import PathAttributions
 from dynamask_mlflow.masks.perturbation_objective import PerturbationObjective
 from dynamask_mlflow.masks.ranking import Order

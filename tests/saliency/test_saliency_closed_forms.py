@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from dynamask_mlflow.masks.black_box import ModelError
+from dynamask_mlflow.masks.errors import ModelError
 from dynamask_mlflow.saliency.extrmask import extremal_mask
 from dynamask_mlflow.saliency.fit import feature_importance_in_time
 from dynamask_mlflow.saliency.generator import Generator, condition, train_generator

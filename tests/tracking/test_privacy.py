@@ -105,7 +105,7 @@ def test_ids_that_are_missing_are_not_quoted_where_they_are_hidden(
 
 
 def test_reasons_quote_only_what_the_package_wrote() -> None:
-    from dynamask_mlflow.masks.black_box import ModelError
+    from dynamask_mlflow.masks.errors import ModelError
 
     def wrapped() -> Exception:
         try:

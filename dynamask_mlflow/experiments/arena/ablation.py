@@ -17,8 +17,16 @@ from dynamask_mlflow.experiments.arena.outcome import OURS, explained, judged, m
 from dynamask_mlflow.experiments.arena.rows import ROWS, Row
 from dynamask_mlflow.experiments.cache import cached_json
 from dynamask_mlflow.experiments.table import as_markdown
-from dynamask_mlflow.masks import contest, departure, gradient_scores, operators, ordering, sequence_answer
-from dynamask_mlflow.masks.black_box import ModelError
+from dynamask_mlflow.masks import (
+    channel_statistics,
+    contest,
+    departure,
+    gradient_scores,
+    operators,
+    ordering,
+    sequence_answer,
+)
+from dynamask_mlflow.masks.errors import ModelError
 
 METRICS = ("auprc", "f1", "brier")
 EMPTY_MASK = {"auprc": 0.0, "f1": 0.0, "brier": 1.0}
@@ -48,8 +56,8 @@ def _all_widths_alike(values: Tensor, widths: tuple[float, ...], exists: Tensor 
     return torch.ones(len(widths), len(values), dtype=values.dtype, device=values.device)
 
 
-def _absolute_neutral_rule(batch: operators.Batch) -> tuple[Tensor, Tensor]:
-    median = operators.time_median(batch.x, batch.exists)
+def _absolute_neutral_rule(x: Tensor, exists: Tensor | None) -> tuple[Tensor, Tensor]:
+    median = channel_statistics.time_median(x, exists)
     return median, torch.full_like(median, 2.0)
 
 

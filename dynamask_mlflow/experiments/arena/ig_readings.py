@@ -16,7 +16,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from dynamask_mlflow.masks.black_box import Model, frozen
+from dynamask_mlflow.masks.adapted_model import Model
+from dynamask_mlflow.masks.black_box import frozen
 
 BASELINES = ("zero", "mean")
 SIGNS = ("signed", "absolute")

@@ -12,8 +12,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from dynamask_mlflow.masks.black_box import Model, ModelError
+from dynamask_mlflow.masks.adapted_model import Model
 from dynamask_mlflow.masks.change.moments import Steps
+from dynamask_mlflow.masks.errors import ModelError
 
 Fill = Literal["none", "carry", "values", "shorter", "own"]
 Padding = str | float | Sequence[float] | NDArray[Any] | Callable[[Tensor, int], Tensor] | None

@@ -1,0 +1,207 @@
+"""From arrays and a model of any call to what the engine takes: tensors z (B, T, D) and a function of one tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from dynamask_mlflow._validation import ConfigError
+from dynamask_mlflow.masks.adapted_model import AdaptedModel, BoundInputs, Model
+from dynamask_mlflow.masks.black_box import BlackBox, open_black_box
+from dynamask_mlflow.masks.config import ExplainConfig
+from dynamask_mlflow.masks.draws import Draws
+from dynamask_mlflow.masks.errors import LabelsError
+from dynamask_mlflow.masks.fitted import Fitted
+from dynamask_mlflow.masks.forward_only import labelled
+from dynamask_mlflow.masks.model_call import CallPlan, ModelCall, plan_call
+from dynamask_mlflow.masks.operators import MISSING, Batch
+from dynamask_mlflow.masks.side_inputs import SideInputs
+
+# Methods that train on the engine's tensors, or ask about beginnings of sequences.
+_ONE_INPUT_ONLY = ("fit", "retain", "extrmask", "afo")
+
+
+@dataclass(frozen=True, eq=False)
+class Binding:
+    """A model, its data on the host, and the plan of its call.
+
+    Attributes:
+        x: (N, T, d) float32. exists: (N, T, d), or None where every cell exists.
+        missing: removed cells are gone from the model's mask as well, see `SideInputs`.
+        static_baseline: what static features fade to; None is 0.
+        reads_output: the model returns more than one tensor.
+    """
+
+    model: Model
+    x: Tensor
+    exists: Tensor | None
+    side: SideInputs
+    call: ModelCall
+    plan: CallPlan
+    missing: bool = False
+    static_baseline: Mapping[str, Sequence[float]] | None = None
+    reads_output: bool = False
+
+    @classmethod
+    def of(cls, model: Model, x: Tensor, exists: Tensor | None, side: SideInputs, config: ExplainConfig) -> Binding:
+        """Bind, or raise `CallError` or `ConfigError` where model, data and settings do not fit."""
+        call = ModelCall(config.inputs, config.layout, config.output_key)
+        binding = cls(
+            model, x, exists, side, call, plan_call(model, call, side), asks_for_missing(config), config.static_baseline
+        )
+        if binding.widened and config.method in _ONE_INPUT_ONLY:
+            raise ConfigError(
+                f"Expected a model of one input for method {config.method!r}, but it is also given "
+                f"{', '.join(binding._further())}."
+            )
+        for name, width in binding._static():
+            given = (binding.static_baseline or {}).get(name)
+            if given is not None and len(given) != width:
+                raise ConfigError(f"Expected {width} numbers as static_baseline of {name!r}, but got {len(given)}.")
+        return binding
+
+    @property
+    def widened(self) -> bool:
+        """Whether the engine's tensors have more channels than x."""
+        return self.missing or not set(self.plan.names) <= {"x"}
+
+    @property
+    def adapted(self) -> bool:
+        """Whether the model cannot be called as it is."""
+        weights = self.model.parameters() if isinstance(self.model, nn.Module) else iter(())
+        other = any(w.is_floating_point() and w.dtype != torch.float32 for w in weights)
+        told = self.call.channels_first or self.call.output_key is not None
+        return self.widened or other or told or self.reads_output or not self.plan.is_plain
+
+    def _further(self) -> list[str]:
+        return [name for name in self.plan.names if name != "x"]
+
+    def _static(self) -> list[tuple[str, int]]:
+        """The static features that the model is given: (name, how many)."""
+        used = [name for name in self.side.static_names() if name in self.plan.names]
+        return [(name, self.side.extras[name].shape[1]) for name in used]
+
+    @property
+    def static_names(self) -> list[str]:
+        """One name for each static feature: "static" alone, "static:0", "static:1", ... where there are several."""
+        found = self._static()
+        return [name if width == 1 else f"{name}:{k}" for name, width in found for k in range(width)]
+
+    def model_of(self, rows: Tensor, device: torch.device) -> Model:
+        """The model of some rows: a function of z (B, T, D)."""
+        if not self.adapted:
+            return self.model
+        if not self.widened:
+            return AdaptedModel(self.model, self.plan, self.call)
+        steps, channels = self.x.shape[1:]
+        static = self._static()
+        wanted = {*self._further(), *(("observed",) if self.missing else ())} - {name for name, _ in static}
+        tensors = {name: self.side.take(name, rows, (steps, channels)).to(device) for name in sorted(wanted)}
+        if self.missing:
+            tensors["x"] = self.x[rows].to(device)
+        return AdaptedModel(
+            self.model, self.plan, self.call, BoundInputs(tensors, channels, tuple(static), self.missing)
+        )
+
+    def inputs_of(self, rows: Tensor, device: torch.device, presence: Tensor | None = None) -> Tensor:
+        """z (B, T, D) of some rows; `presence` (B, T, d) is the share of each cell that is there, 1 if None."""
+        x = self.x[rows]
+        if not self.widened:
+            return x.to(device)
+        if self.missing:
+            x = torch.ones_like(x) if presence is None else presence
+        further = []
+        for name, width in self._static():
+            values = self.side.take(name, rows, (0, 0)).float()
+            channel = torch.zeros(len(x), x.shape[1], width)
+            channel[:, 0] = values
+            further.append(channel)
+        place = torch.arange(len(x), dtype=x.dtype)[:, None, None].expand(-1, x.shape[1], 1)
+        return torch.cat([x, *further, place], 2).to(device)
+
+    def batch(self, rows: Tensor, device: torch.device, draws: Draws, reference: Tensor | None) -> Batch:
+        """What the engine fits."""
+        z = self.inputs_of(rows, device)
+        exists = None if self.exists is None else self.exists[rows].to(device)
+        if not self.widened:
+            return Batch(z, exists, rows.to(device), draws, None if reference is None else reference.to(device))
+        channels, width = self.x.shape[2], z.shape[2]
+        there = torch.zeros(z.shape, dtype=torch.bool, device=device)
+        there[:, :, :channels] = True if exists is None else exists
+        there[:, 0, channels : width - 1] = True
+        pinned = self._pinned(width, device)
+        if reference is not None:
+            others = torch.zeros(len(reference), z.shape[1], width - channels)
+            reference = torch.cat([reference, others], 2).to(device)
+        return Batch(z, there, rows.to(device), draws, reference, pinned)
+
+    def _pinned(self, width: int, device: torch.device) -> Tensor | None:
+        """(D,): the baseline of static features, NaN for channels whose baseline the operators give."""
+        static = self._static()
+        if not static:
+            return None
+        values, start = torch.full((width,), torch.nan), self.x.shape[2]
+        for name, count in static:
+            given = (self.static_baseline or {}).get(name)
+            values[start : start + count] = torch.zeros(count) if given is None else torch.tensor(list(given))
+            start += count
+        return values.to(device)
+
+    @property
+    def drawn_channels(self) -> int:
+        """D: how many channels the engine's tensors have."""
+        return self.x.shape[2] + (sum(size for _, size in self._static()) + 1 if self.widened else 0)
+
+    def map_of(self, fitted: Fitted, rows: Tensor) -> Fitted:
+        """The fit of the cells of x alone, with what it found about static features beside it."""
+        if not self.widened:
+            return fitted
+        channels, width = self.x.shape[2], fitted.masks.shape[2]
+        cells = ("masks", "scores", "binary", "attributions", "answer_attributions", "deletion_scores", "spread")
+        cut: dict[str, Any] = {}
+        for name in cells:
+            values = getattr(fitted, name)
+            cut[name] = None if values is None else values[:, :, :channels]
+        if fitted.channel_spread is not None:
+            cut["channel_spread"] = fitted.channel_spread[:, :channels]
+        if width > channels + 1:
+            there = slice(channels, width - 1)
+            cut["static_masks"] = fitted.masks[:, 0, there]
+            cut["static_attributions"] = None if fitted.attributions is None else fitted.attributions[:, 0, there]
+        if fitted.binary is not None:
+            exists = self.exists
+            number = torch.full_like(fitted.area, self.x[0].numel())
+            if exists is not None:
+                number = exists[rows].flatten(1).sum(1).to(number)
+            cut["area"] = cut["binary"].flatten(1).sum(1) / number.clamp(min=1)
+        return replace(fitted, **cut)
+
+
+def open_bound(binding: Binding, task: str, output: str, device: torch.device) -> tuple[BlackBox, Binding]:
+    """Try the model on the first rows: how to read it, and a binding that knows whether it returns several tensors."""
+    rows = torch.arange(min(4, len(binding.x)))
+    try:
+        black_box = open_black_box(binding.model_of(rows, device), binding.inputs_of(rows, device), task, output)
+    except LabelsError:
+        if task != "classification" or binding.widened:
+            raise
+        # All inputs tell which labels there are.
+        binding = replace(
+            binding, model=labelled(binding.model_of(rows, device), binding.x.to(device)), call=ModelCall()
+        )
+        black_box = open_black_box(binding.model, binding.inputs_of(rows, device), task, output)
+    reads_output = isinstance(black_box.model, AdaptedModel) and not binding.adapted
+    return black_box, replace(binding, reads_output=True) if reads_output else binding
+
+
+def asks_for_missing(config: ExplainConfig) -> bool:
+    """Whether cells are removed from the model's mask, too."""
+    if config.operators is None or MISSING not in config.operators:
+        return False
+    if len(config.operators) > 1:
+        raise ConfigError(f"Expected the operator {MISSING!r} alone, but got {list(config.operators)}.")
+    return True

@@ -1,0 +1,206 @@
+"""How a model is called: which of its arguments takes what, in which layout, and what is read of its output."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import jit, nn
+
+from dynamask_mlflow.masks.errors import ModelError
+from dynamask_mlflow.masks.side_inputs import DERIVED, SideInputs
+
+_logger = logging.getLogger(__name__)
+
+# Names that arguments have in the field, for each input. A mere "mask" can mean several, see `_of_name`.
+SYNONYMS = {
+    "x": ("x", "values", "X", "series", "past_values", "inputs", "input", "src", "sequence", "sequences"),
+    "lengths": ("lengths", "length", "lens", "seq_lengths", "seq_lens", "sequence_lengths", "input_lengths", "x_lens"),
+    "observed": ("observed", "observed_mask", "past_observed_mask", "missing_mask", "obs_mask", "is_observed"),
+    "padding_mask": ("padding_mask", "key_padding_mask", "src_key_padding_mask", "pad_mask"),
+    "attention_mask": ("attention_mask",),
+    "valid": ("valid", "valid_mask"),
+    "gaps": ("gaps", "time_gaps", "gap", "delta", "deltas", "delta_t", "time_delta", "time_deltas"),
+    "static": ("static", "statics", "static_features", "static_real_features", "static_reals", "demographics"),
+}
+_AMBIGUOUS = ("mask", "masks")
+
+
+@dataclass(frozen=True)
+class ModelCall:
+    """What a user says about the call; None and "auto" mean: found out.
+
+    Attributes:
+        inputs: argument of `forward` -> name of the input: "x", "lengths", "observed", "padding_mask" (True in the
+            padding), "valid" (True where steps exist), "attention_mask" (the same as 0 and 1), "gaps" (time since a
+            channel was last measured), or the name of a further input of the data.
+        layout: "channels_last" for (B, T, d), "channels_first" for (B, d, T); "auto" is channels last unless the
+            model's signature says otherwise.
+        output_key: name or position of the tensor to explain in an output of several.
+    """
+
+    inputs: Mapping[str, str] | None = None
+    layout: str = "auto"
+    output_key: str | int | None = None
+
+    @property
+    def channels_first(self) -> bool:
+        return self.layout == "channels_first"
+
+
+@dataclass(frozen=True)
+class CallPlan:
+    """The arguments of a call: (argument, name of the input), the first `positional` of them without their names.
+
+    `as_dict`: all of them in one dictionary.
+    """
+
+    arguments: tuple[tuple[str, str], ...] = (("x", "x"),)
+    positional: int = 1
+    as_dict: bool = False
+
+    @property
+    def names(self) -> list[str]:
+        return [name for _, name in self.arguments]
+
+    @property
+    def is_plain(self) -> bool:
+        return self.names == ["x"] and not self.as_dict
+
+
+def plan_call(model: Any, call: ModelCall, side: SideInputs) -> CallPlan:
+    """Which argument takes which input, by the user's mapping or by the names of `forward`.
+
+    Raises:
+        ModelError: if an argument that must be given is not known, or the mapping does not fit.
+    """
+    parameters = _parameters(model)
+    if call.inputs is not None:
+        return _by_mapping(call.inputs, parameters, side)
+    if parameters is None or not parameters:
+        return CallPlan()
+    names = [parameter.name for parameter in parameters]
+    first = next((name for name in SYNONYMS["x"] if name in names), names[0])
+    found, unknown = {first: "x"}, []
+    held = side.names()
+    for parameter in parameters:
+        if parameter.name == first:
+            continue
+        needed = parameter.default is inspect.Parameter.empty
+        source = _of_name(parameter.name, side)
+        if source is not None and (needed or source in held):
+            found[parameter.name] = source
+        elif needed:
+            raise ModelError(
+                f"Expected to know what the model's argument {parameter.name!r} takes, but the data have "
+                f"{_words(['x', *side.given()])}. Say it with inputs={{{first!r}: 'x', {parameter.name!r}: ...}}; "
+                f"further inputs are given as extras={{name: array}}."
+            )
+        else:
+            unknown.append(parameter.name)
+    _warn_of_unused(side, list(found.values()), unknown, model)
+    return _ordered(found, names)
+
+
+def _of_name(argument: str, side: SideInputs) -> str | None:
+    """The input that an argument of this name takes; None if it is not known."""
+    if argument in side.extras:
+        return argument
+    for name, words in SYNONYMS.items():
+        if argument in words and name != "x" and (name != "static" or name in side.extras):
+            return name
+    if argument not in _AMBIGUOUS or not side.given():
+        return None
+    if side.lengths is None and side.observed is not None:
+        return "observed"
+    if side.lengths is None:
+        return None
+    options = ["'padding_mask' (True in the padding)", "'valid' (True where steps exist)"]
+    options += ["'observed' (1 where a cell was measured)"] if side.observed is not None else []
+    raise ModelError(
+        f"Expected to know what the model's argument {argument!r} means, since the data have "
+        f"{_words(side.given())}: say inputs={{..., {argument!r}: ...}} with one of {', '.join(options)}."
+    )
+
+
+def _by_mapping(
+    mapping: Mapping[str, str], parameters: Sequence[inspect.Parameter] | None, side: SideInputs
+) -> CallPlan:
+    known = {"x", "lengths", "observed", *DERIVED, *side.extras}
+    for argument, name in mapping.items():
+        if name not in known:
+            raise ModelError(
+                f"Expected inputs to name {_words(sorted(known))}, but {argument!r} takes {name!r}, which the data do "
+                "not have: give it as extras={name: array}."
+            )
+    if "x" not in mapping.values():
+        raise ModelError(f"Expected one of the inputs to be 'x', the sequences, but got {dict(mapping)}.")
+    if parameters is None:
+        return CallPlan(tuple(mapping.items()), positional=0)
+    names = [parameter.name for parameter in parameters]
+    if all(argument in names for argument in mapping):
+        needed = [p.name for p in parameters if p.default is inspect.Parameter.empty and p.name not in mapping]
+        if needed:
+            raise ModelError(f"Expected inputs for {_words(needed)}, which the model needs, but got {dict(mapping)}.")
+        return _ordered(dict(mapping), names)
+    needed = [p.name for p in parameters if p.default is inspect.Parameter.empty]
+    if len(names) == 1 or (len(needed) == 1 and not set(names) & set(mapping)):
+        return CallPlan(tuple(mapping.items()), as_dict=True)  # its one argument is a dictionary
+    raise ModelError(f"Expected inputs for the model's arguments {_words(names)}, but got {_words(list(mapping))}.")
+
+
+def _ordered(found: Mapping[str, str], names: Sequence[str]) -> CallPlan:
+    """In the order of the model's arguments; exported networks take them by position alone."""
+    arguments = tuple((name, found[name]) for name in names if name in found)
+    positional = 0
+    while positional < len(arguments) and names[positional] == arguments[positional][0]:
+        positional += 1
+    return CallPlan(arguments, positional)
+
+
+def _parameters(model: Any) -> list[inspect.Parameter] | None:
+    """What the model can be called with by name; None where that cannot be told."""
+    if isinstance(model, jit.ScriptModule):
+        try:
+            arguments = model.forward.schema.arguments[1:]  # type: ignore[attr-defined]
+        except (AttributeError, RuntimeError):
+            return None
+        kind, empty = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.empty
+        return [
+            inspect.Parameter(a.name, kind, default=a.default_value if a.has_default_value() else empty)
+            for a in arguments
+        ]
+    try:
+        found = inspect.signature(model.forward if isinstance(model, nn.Module) else model).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    named = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return [parameter for parameter in found if parameter.kind in named]
+
+
+_told: set[tuple[str, str]] = set()
+
+
+def _warn_of_unused(side: SideInputs, used: Sequence[str], unknown: Sequence[str], model: Any) -> None:
+    """Say once what the data have and the model was not given."""
+    steps_told = {"lengths", "padding_mask", "attention_mask", "valid"} & set(used)
+    left = [name for name in side.given() if name not in used and not (name == "lengths" and steps_told)]
+    left = [name for name in left if not (name == "observed" and "gaps" in used)]
+    extras = [name for name in left if name in side.extras]
+    if not extras and not (left and unknown):
+        return
+    text = f"dynamask: the data have {_words(left)}, which the model is not given"
+    if unknown:
+        text += f"; it was called without its optional arguments {_words(unknown)}"
+    text += ". If they belong together, say so with inputs={argument: input}."
+    key = (type(model).__name__, text)
+    if key not in _told:
+        _told.add(key)
+        _logger.warning(text)
+
+
+def _words(names: Sequence[str]) -> str:
+    return ", ".join(repr(name) for name in names) or "nothing"
