@@ -190,9 +190,8 @@ def open_bound(binding: Binding, task: str, output: str, device: torch.device) -
         if task != "classification" or binding.widened:
             raise
         # All inputs tell which labels there are.
-        binding = replace(
-            binding, model=labelled(binding.model_of(rows, device), binding.x.to(device)), call=ModelCall()
-        )
+        model = labelled(binding.model_of(rows, device), binding.x.to(device))
+        binding = replace(binding, model=model, call=ModelCall(), plan=CallPlan())
         black_box = open_black_box(binding.model, binding.inputs_of(rows, device), task, output)
     reads_output = isinstance(black_box.model, AdaptedModel) and not binding.adapted
     return black_box, replace(binding, reads_output=True) if reads_output else binding

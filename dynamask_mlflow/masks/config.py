@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, Self
 
-from dynamask_mlflow._validation import ConfigError, check_types
+from dynamask_mlflow._validation import ConfigError, check_types, shown
 from dynamask_mlflow.masks.target_spec import parse_target
 
 Task = Literal["classification", "regression"]
@@ -26,6 +26,13 @@ def reject_unknown_keys(cls: type[Any], keys: Iterable[str]) -> None:
             near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
             hint = f" Did you mean {near[0]!r}?" if near else ""
             raise ValueError(f"Unknown key {key!r}.{hint} Valid keys: {', '.join(known)}.")
+
+
+def _numbers_by_name(given: Mapping[str, Any]) -> dict[str, list[float]]:
+    try:
+        return {str(name): [float(value) for value in values] for name, values in given.items()}
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"Expected static_baseline as name -> list of numbers, but got {shown(given)}.") from error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,8 +156,7 @@ class ExplainConfig:
                 raise ValueError(f"Expected inputs as argument -> name of an input, but got {dict(self.inputs)}.")
             object.__setattr__(self, "inputs", dict(self.inputs))
         if self.static_baseline is not None:
-            given = {name: [float(value) for value in values] for name, values in self.static_baseline.items()}
-            object.__setattr__(self, "static_baseline", given)
+            object.__setattr__(self, "static_baseline", _numbers_by_name(self.static_baseline))
         if self.memory_budget < 1:
             raise ValueError(f"Expected memory_budget in bytes, at least 1, but got {self.memory_budget}.")
 

@@ -33,10 +33,12 @@ def masks() -> Masks:
     """Two algorithms, so that names of different lengths are stored."""
     nature, other = segment(), spikes(2)
 
-    def both(x):  # type: ignore[no-untyped-def]
-        return nature.model(x) + other.model(x)
+    def both(x, static):  # type: ignore[no-untyped-def]
+        return nature.model(x) + other.model(x) + 0 * static
 
-    return explain(both, torch.cat([nature.x[:2], other.x]), target="b", class_names=["a", "b"], progress=False)
+    x = torch.cat([nature.x[:2], other.x])
+    extras = {"static": np.ones((len(x), 1))}
+    return explain(both, x, extras=extras, target="b", class_names=["a", "b"], progress=False)
 
 
 def test_every_field_survives_a_file(masks: Masks, tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ from mlflow.pyfunc import _ServedPyFuncModel
 from mlflow.pyfunc.scoring_server.client import ScoringServerClient
 from small_networks import GRUClassifier, sequences
 
+from dynamask_mlflow.evaluation.sequences import as_sequences
+from dynamask_mlflow.masks.config import ExplainConfig
 from dynamask_mlflow.tracking.raw_model import NoGradientsError, differentiable_network, require_gradients
 
 X, _ = sequences(4)
@@ -85,6 +87,6 @@ def test_a_sklearn_model_has_none(tmp_path: Path) -> None:
 
 
 def test_a_network_that_answers_with_labels_cuts_the_gradient() -> None:
-    require_gradients(GRUClassifier(), X)
+    require_gradients(GRUClassifier(), as_sequences(X), ExplainConfig())
     with pytest.raises(NoGradientsError, match="carries no gradient"):
-        require_gradients(Labels(), X)
+        require_gradients(Labels(), as_sequences(X), ExplainConfig())

@@ -18,7 +18,7 @@ from dynamask_mlflow.metrics import top_cells
 X = np.array([[[0.0, 5.0], [0.0, 5.0], [0.0, 5.0], [4.0, 5.0]]], dtype=np.float32)
 
 
-def probabilities(x: np.ndarray) -> np.ndarray:
+def probabilities(x: np.ndarray, sample: Any = None, removed: Any = None) -> np.ndarray:
     p = 1 / (1 + np.exp(-x[:, -1, 0]))
     return np.stack([1 - p, p], axis=-1)
 
@@ -95,13 +95,13 @@ def test_random_cells_are_as_many_and_worse() -> None:
 
 
 def test_steps_in_the_padding_do_not_count() -> None:
-    def every_step(x: np.ndarray) -> np.ndarray:
+    def every_step(x: np.ndarray, *_: Any) -> np.ndarray:
         return x[:, :, 0]
 
     x = np.array([[[1.0, 0.0], [3.0, 0.0], [0.0, 0.0], [0.0, 0.0]]])
     sample = as_sequences(x, lengths=[2])
 
-    def noisy(values: np.ndarray) -> np.ndarray:
+    def noisy(values: np.ndarray, *_: Any) -> np.ndarray:
         y = every_step(values).copy()
         y[:, 2:] = np.random.default_rng().normal(size=2)  # what a model says about padding means nothing
         return y
@@ -159,7 +159,7 @@ def test_the_best_cells_are_those_of_the_metrics_with_ties_and_cells_that_do_not
 def test_an_area_of_the_curves_and_of_comprehensiveness_is_asked_about_once() -> None:
     asked = []
 
-    def counting(x: np.ndarray) -> np.ndarray:
+    def counting(x: np.ndarray, *_: Any) -> np.ndarray:
         asked.append(len(x))
         return probabilities(x)
 

@@ -12,21 +12,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from dynamask_mlflow._validation import ConfigError
+from dynamask_mlflow.masks.adapted_model import Model
 from dynamask_mlflow.masks.batching import batch_size, in_batches
-from dynamask_mlflow.masks.black_box import (
-    BlackBox,
-    Model,
-    ModelError,
-    as_inputs,
-    frozen,
-    open_black_box,
-    resolve_device,
-)
+from dynamask_mlflow.masks.black_box import BlackBox, as_inputs, frozen, open_black_box, resolve_device
 from dynamask_mlflow.masks.change.contributions import integrate_change
 from dynamask_mlflow.masks.change.moments import Steps, check_moments, known_steps, sequence_ends
 from dynamask_mlflow.masks.change.prefixes import AnswerAfter, Padding, PrefixRule, prefix_rule
 from dynamask_mlflow.masks.change.result import Change
 from dynamask_mlflow.masks.config import TASKS, ExplainConfig
+from dynamask_mlflow.masks.errors import ModelError
 from dynamask_mlflow.masks.explain import explain
 from dynamask_mlflow.masks.operators import FadeToReference
 from dynamask_mlflow.masks.process_state import untouched_process
