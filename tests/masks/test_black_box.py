@@ -114,7 +114,7 @@ def test_predictions_are_probabilities_or_values() -> None:
         (lambda x: x.sum((1, 2)) / 0, "finite outputs"),
         (lambda x: x.sum(), r"shape \(B,\)"),
         (lambda x: x.sum((0, 2)), r"but got \(10,\)"),
-        (lambda x: (1, "two"), "one tensor, but got tuple"),
+        (lambda x: {"a": 1}, "one tensor, but got dict"),
         (nn.Linear(7, 1), r"takes inputs of shape \(B, 10, 4\), but it failed with RuntimeError"),
         ("no model", "but got str"),
     ],
