@@ -24,12 +24,16 @@ def run_drift(
     replicates: int = 200,
     years: int = 300,
     choosing: bool = False,
+    stays: int | None = None,
+    versions: bool = True,
     report: Report = lambda _: None,
 ) -> tuple[list[Row], list[str]]:
     """All rows of the table, and sentences about years, versions, causes, canary and calendar.
 
     Args:
         replicates: windows of a row. years: of monthly audits.
+        stays: explained of each data set, from which windows are drawn; None: all there are.
+        versions: also new versions, the canary and the calendar, which train a dozen models.
         choosing: on the stays on which the limits were chosen, instead of those that are reported.
 
     Done parts come from the cache.
@@ -38,12 +42,14 @@ def run_drift(
     rows: list[Row] = []
     notes: list[str] = []
     for source in sources:
-        case = open_case(source, quick, choosing)
+        case = open_case(source, quick, choosing, stays)
         pool = case.measured("pool", case.pool)
         report(f"{source}: {len(pool)} stays explained")
         rows += window_rows(case, pool, 12 if quick else replicates, report)
         notes += year_notes(case, pool, 6 if quick else years)
         report(f"{source}: years done")
+        if not versions:
+            continue
         notes += version_notes(case, pool, report)
         notes += cause_notes(case, pool, 6 if quick else max(20, replicates // 2))
         notes += canary_notes(case, pool)

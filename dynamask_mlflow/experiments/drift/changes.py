@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from dynamask_mlflow.data.dataset import StayDataset
@@ -67,15 +66,6 @@ def delayed(channel: str, steps: int) -> Change:
         x[:, :steps, place] = (stats.default[place] - stats.mean[place]) / stats.std[place]
         observed[:, :steps, place] = False
         return replace(stays, x=x, observed=observed)
-
-    return change
-
-
-def more_of(chosen: Callable[[StayDataset], NDArray[np.bool_]], times: float) -> Change:
-    """Another case mix: some stays are so many times as frequent as they were, since of the others fewer are kept."""
-
-    def change(stays: StayDataset, rng: np.random.Generator) -> StayDataset:
-        return stays.select(chosen(stays) | (rng.random(len(stays)) < 1 / times))
 
     return change
 

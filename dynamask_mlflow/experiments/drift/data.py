@@ -21,6 +21,7 @@ from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.measure import measure
 from dynamask_mlflow.audit.measured import Measured
 from dynamask_mlflow.audit.shards import code_version
+from dynamask_mlflow.audit.spending import permutations_needed
 from dynamask_mlflow.data.dataset import StayDataset
 from dynamask_mlflow.evaluation.sequences import as_sequences
 from dynamask_mlflow.experiments.cache import cache_folder, cached_json, cached_model, settings_key
@@ -93,8 +94,12 @@ class Case:
         return cached_json(f"drift/{self.name}-{_plain(what)}", settings, compute)
 
 
-def open_case(name: str, quick: bool, choosing: bool) -> Case:
-    """Build the data and train the model, or take both from the cache. `choosing`: the stays for choosing limits."""
+def open_case(name: str, quick: bool, choosing: bool, most: int | None = None) -> Case:
+    """Build the data and train the model, or take both from the cache.
+
+    Args:
+        choosing: the stays for choosing limits. most: of the stays from which windows are drawn; None: all there are.
+    """
     if name == "physionet":
         dataset = _physionet()
         pool = dataset.part("test")
@@ -103,8 +108,12 @@ def open_case(name: str, quick: bool, choosing: bool) -> Case:
         dataset = _hospital(2500 if quick else 8000, seed=1 if choosing else 0)
         pool = dataset.part("test")
     network = train(name, dataset, 0, None)
-    pool = pool.select(np.arange(min(len(pool), 260))) if quick else pool
-    config = AuditConfig(progress=False)
+    most = 260 if quick else most or len(pool)
+    pool = pool.select(np.arange(min(len(pool), most)))
+    # The fewest permutations that reach the levels of a year: thousands of audits are judged.
+    config = AuditConfig(
+        progress=False, permutations=permutations_needed(AuditConfig.alpha, AuditConfig.audits_per_year)
+    )
     seeds = tuple(range(1, 13) if choosing else range(21, 33))
     sizes = config.instances or len(pool), config.reference_instances or len(pool)
     if quick:

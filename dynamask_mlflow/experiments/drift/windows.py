@@ -11,12 +11,13 @@ import numpy as np
 from dynamask_mlflow._states import State
 from dynamask_mlflow.audit.measured import Measured
 from dynamask_mlflow.data.hospital.motifs import LOOK_ALIKES, MOTIFS
-from dynamask_mlflow.experiments.drift.changes import Change, delayed, missing, more_of, other_unit, shifted
+from dynamask_mlflow.experiments.drift.changes import Change, delayed, missing, other_unit, shifted
 from dynamask_mlflow.experiments.drift.data import Case
-from dynamask_mlflow.experiments.drift.draws import draw, judge
+from dynamask_mlflow.experiments.drift.draws import draw, judge, take
 
 Report = Callable[[str], None]
 _RATES = ("drift", "warning", "ok", "attention", "predictions", "inputs", "risk", "above")
+_TOLD = "warning or DRIFT at least .9"
 CHANGES: dict[str, dict[str, Change]] = {
     "physionet": {
         "glucose in another unit": other_unit("Glucose", 1 / 18),
@@ -62,6 +63,8 @@ def window_rows(case: Case, pool: Measured, count: int, report: Report) -> list[
     jobs: list[tuple[str, int, Callable[[], Measured], int, str]] = [
         ("nothing", n, lambda: pool, 4 * count, "OK at least .95"),
         ("nothing", n // 2, lambda: pool, count, ""),
+        ("the fifth at highest risk three times as frequent", n, lambda: more_at_risk(pool), count, "-"),
+        ("5 points more outcomes, the same predictions", 2 * n, lambda: more_outcomes(pool, 0.05), count, _TOLD),
         ("20 % of the masks 6 h earlier", n // 2, lambda: earlier(pool), count, "DRIFT at least .85"),
     ]
     for what in CHANGES[case.name]:
@@ -85,27 +88,41 @@ def window_rows(case: Case, pool: Measured, count: int, report: Report) -> list[
 
 
 def faults(case: Case, pool: Measured) -> dict[str, Change]:
-    """What may happen to each of the five most important channels, and to the patients."""
+    """What may happen to each of the five most important channels."""
     found: dict[str, Change] = {}
     for place in np.argsort(-pool.mean_shares()[0])[: 1 if case.quick else 5]:
         name = pool.channel_names[place]
         found[f"{name} x .357"] = other_unit(name, 0.357)
         found[f"{name} x 10"] = other_unit(name, 10.0)
         found[f"{name} 6 h late"] = delayed(name, 6)
-        found[f"{name} missing in 30 %"] = missing(name, 0.3)
-    risk = dict(zip(pool.ids.tolist(), pool.numbers["risk"].tolist(), strict=True))
-    limit = float(np.quantile(pool.numbers["risk"], 0.8))
-    found["the fifth at highest risk three times as frequent"] = more_of(
-        lambda stays: np.array([risk.get(str(stay), 0.0) >= limit for stay in stays.ids]), 3.0
-    )
+        found[f"{name} missing in 20 %"] = missing(name, 0.2)
+        found[f"{name} missing in 50 %"] = missing(name, 0.5)
+    if "Temp" in pool.channel_names and not case.quick:
+        found["Temp in Fahrenheit, dropped as out of range"] = missing("Temp", 1.0)
     return found
+
+
+def more_at_risk(pool: Measured, times: float = 3.0) -> Measured:
+    """Another case mix: the fifth of the stays at highest risk is so many times as frequent as it was."""
+    risk = pool.numbers["risk"]
+    high = risk >= np.quantile(risk, 0.8)
+    kept = high | (np.random.default_rng(7).random(len(pool)) < 1 / times)
+    return take(pool, np.flatnonzero(kept), np.random.default_rng(0))
+
+
+def more_outcomes(pool: Measured, points: float) -> Measured:
+    """The same stays and predictions, but the outcome is so much more frequent than it was: calibration moves."""
+    labels = pool.numbers["label"]
+    rate = points / max(float(np.mean(labels == 0)), 1e-9)
+    turned = (labels == 0) & (np.random.default_rng(7).random(len(pool)) < rate)
+    return replace(pool, numbers={**pool.numbers, "label": np.where(turned, 1.0, labels)})
 
 
 def _wanted(case: Case, pool: Measured, risk_now: float, above_now: float) -> str:
     """A warning or drift is wanted where the mean risk moved by .02, or the share above the threshold by a quarter."""
     risk, above = _answers(case, pool)
     matters = abs(risk_now - risk) >= 0.02 or abs(above_now - above) >= 0.25 * above
-    return "warning or DRIFT at least .9" if matters else ""
+    return _TOLD if matters else ""
 
 
 def _answers(case: Case, stays: Measured) -> tuple[float, float]:
