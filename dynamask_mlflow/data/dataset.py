@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 META = "dataset.json"  # written last: a folder without it is no dataset
+_ATTRIBUTE = re.compile(r"[a-z][a-z0-9_]{0,49}")
 _ARRAYS = ("x", "observed", "ids", "patient_ids", "labels", "splits", "windows", "admitted")
 
 
@@ -42,6 +44,8 @@ class StayDataset:
         times: (T,) hours since admission at which the blocks begin.
         channel_names: d names.
         preprocessing: the statistics, to be stored with a model that is trained on this.
+        attributes: name -> (N,) text, coarse facts about a stay for subgroups and slices: "sex", "age_group", "unit",
+            "charting"; "" where unknown.
         report: the source, exclusions with counts, findings, settings (JSON-able).
     """
 
@@ -57,6 +61,7 @@ class StayDataset:
     channel_names: tuple[str, ...]
     preprocessing: Preprocessing
     report: Mapping[str, Any] = field(default_factory=dict)
+    attributes: Mapping[str, NDArray[np.str_]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         n = len(self.x)
@@ -68,6 +73,11 @@ class StayDataset:
         for name in _ARRAYS[2:]:
             if getattr(self, name).shape != (n,):
                 raise DataError(f"Expected {name} of shape ({n},), but got {getattr(self, name).shape}.")
+        for name, column in self.attributes.items():
+            if not _ATTRIBUTE.fullmatch(name):
+                raise DataError(f"Expected attributes named by small letters, digits and '_', but got {name!r}.")
+            if column.shape != (n,):
+                raise DataError(f"Expected the attribute {name} of shape ({n},), but got {column.shape}.")
 
     def __len__(self) -> int:
         return len(self.x)
@@ -80,13 +90,16 @@ class StayDataset:
             array = np.ascontiguousarray(getattr(self, name))
             total.update(f"{name}:{array.dtype.str}:{array.shape}".encode())
             total.update(array.view(np.uint8).reshape(-1).data if array.size else b"")
+        for name, column in sorted(self.attributes.items()):
+            total.update("\0".join([name, *column.tolist()]).encode())
         names = [self.channel_names, self.times, self.preprocessing.to_dict()]
         total.update(json.dumps(names, sort_keys=True).encode())
         return total.hexdigest()[:32]
 
     def select(self, chosen: NDArray[Any]) -> Self:
         """Some of the stays, by positions or booleans."""
-        return replace(self, **{name: getattr(self, name)[chosen] for name in _ARRAYS})
+        attributes = {name: column[chosen] for name, column in self.attributes.items()}
+        return replace(self, attributes=attributes, **{name: getattr(self, name)[chosen] for name in _ARRAYS})
 
     def part(self, split: str) -> Self:
         """The stays of one split."""
@@ -124,7 +137,7 @@ class StayDataset:
         """One row a stay: everything but the tensors."""
         import pandas as pd
 
-        return pd.DataFrame({name: getattr(self, name) for name in _ARRAYS[2:]})
+        return pd.DataFrame({name: getattr(self, name) for name in _ARRAYS[2:]} | dict(self.attributes))
 
     def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> Path:
         """Write a folder that appears whole or not at all: it is built beside its place and moved there."""
@@ -138,12 +151,15 @@ class StayDataset:
         try:
             for name in _ARRAYS:
                 np.save(building / f"{name}.npy", getattr(self, name), allow_pickle=False)
+            for name, column in self.attributes.items():
+                np.save(building / attribute_file(name), column, allow_pickle=False)
             meta = {
                 "schema_version": SCHEMA_VERSION,
                 "digest": self.digest,
                 "times": self.times,
                 "channel_names": self.channel_names,
                 "preprocessing": self.preprocessing.to_dict(),
+                "attributes": list(self.attributes),
                 "report": dict(self.report),
             }
             (building / META).write_text(json.dumps(meta, indent=2), encoding="utf-8")
@@ -174,6 +190,7 @@ class StayDataset:
         meta = read_meta(folder)
         try:
             arrays = {name: _read(folder / f"{name}.npy", rows) for name in _ARRAYS}
+            attributes = {name: _read(folder / attribute_file(name), rows) for name in meta.get("attributes", ())}
         except (OSError, ValueError, EOFError, MemoryError) as error:
             raise DataError(f"Expected a whole dataset at {folder}, but it cannot be read: {error}.") from error
         dataset = cls(
@@ -182,6 +199,7 @@ class StayDataset:
             channel_names=tuple(meta["channel_names"]),
             preprocessing=Preprocessing.from_dict(meta["preprocessing"]),
             report=meta["report"],
+            attributes=attributes,
         )
         if verify and rows is None and dataset.digest != meta["digest"]:
             raise DataError(f"Expected the digest {meta['digest']} at {folder}, but the files give {dataset.digest}.")
@@ -193,6 +211,10 @@ def _read(path: Path, rows: NDArray[np.intp] | None) -> NDArray[Any]:
     if rows is None:
         return np.asarray(np.load(path, allow_pickle=False))
     return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False)[rows])
+
+
+def attribute_file(name: str) -> str:
+    return f"attribute-{name}.npy"
 
 
 def _folder(path: str | os.PathLike[str]) -> Path:

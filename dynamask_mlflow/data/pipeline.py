@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynamask_mlflow.data import contracts, preprocess
+from dynamask_mlflow.data.attributes import stay_attributes
 from dynamask_mlflow.data.cohort import LABELS, Exclusion, select_cohort
 from dynamask_mlflow.data.dataset import StayDataset
 from dynamask_mlflow.data.engine import Engine
@@ -124,6 +125,7 @@ def build(
         times=tuple(float(hour) for hour in range(features.hours)),
         channel_names=features.channel_names,
         preprocessing=fitted,
+        attributes=stay_attributes(cohort),
         report={
             "source": source.describe(),
             "config": asdict(config),

@@ -28,6 +28,8 @@ STAY_COLUMNS = {
     "first_stay": "1 if this is the patient's first ICU stay, else 0",
     "window": "period for audits, where one clock or anchor is shared across patients",
     "predicted_at": "optional: the window is the hours before this time, not those after an admission",
+    "unit": "ward, where it is known (may be absent)",
+    "charting": "charting system, where it is known (may be absent)",
 }
 HOUR = 3_600_000_000  # microseconds
 

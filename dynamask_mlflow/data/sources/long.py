@@ -44,6 +44,8 @@ NAMES = {
     "gender": ("gender", "sex"),
     "ethnicity": ("ethnicity", "race"),
     "window": ("window", "period"),
+    "ward": ("ward", "careunit", "first_careunit", "icu_type", "icutype"),
+    "charting": ("charting", "dbsource", "charting_system"),
 }
 _STAY_KEYS = (
     "patient",
@@ -56,6 +58,8 @@ _STAY_KEYS = (
     "gender",
     "ethnicity",
     "window",
+    "ward",
+    "charting",
 )
 _STAY_TYPES = {
     "label": LABEL,
@@ -128,7 +132,7 @@ class LongTable:
                    label AS died_hospital, died_icu, age, gender, ethnicity,
                    CAST(row_number() OVER (PARTITION BY coalesce(patient, id) ORDER BY admitted, id) = 1
                        AS DOUBLE) AS first_stay,
-                   coalesce("window", strftime(admitted, '%Y-%m')) AS "window"
+                   coalesce("window", strftime(admitted, '%Y-%m')) AS "window", ward AS unit, charting
             FROM ({sql}) ORDER BY id
             """,
             "stays",

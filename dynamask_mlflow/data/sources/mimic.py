@@ -25,6 +25,7 @@ _EVENTS = (
     Column("valueuom", "VARCHAR", required=False),
     Column("error", "BIGINT", required=False),
 )
+_PLACES = (Column("first_careunit", required=False), Column("dbsource", required=False))
 _ADMISSIONS = (
     Column("hadm_id", "BIGINT"),
     Column("deathtime", "TIMESTAMP"),
@@ -80,7 +81,7 @@ class Mimic:
         stay_id = Column("stay_id", "BIGINT", spellings=("icustay_id",))
         ids = (Column("subject_id", "BIGINT"), Column("hadm_id", "BIGINT"), stay_id)
         times = (Column("intime", "TIMESTAMP"), Column("outtime", "TIMESTAMP"))
-        icustays, found_i = load(engine, self.tables, "icustays", (*ids, *times, Column("dbsource", required=False)))
+        icustays, found_i = load(engine, self.tables, "icustays", (*ids, *times, *_PLACES))
         admissions, found_a = load(engine, self.tables, "admissions", _ADMISSIONS)
         patients, found_p = load(engine, self.tables, "patients", _PATIENTS[self.release])
         for table, key in ((admissions, "hadm_id"), (patients, "subject_id")):
@@ -101,7 +102,7 @@ class Mimic:
                    p.gender, a.ethnicity,
                    CAST(row_number() OVER (PARTITION BY i.subject_id ORDER BY i.intime, i.stay_id) = 1
                        AS DOUBLE) AS first_stay,
-                   {window} AS "window"
+                   {window} AS "window", i.first_careunit AS unit, i.dbsource AS charting
             FROM {icustays} i
             LEFT JOIN {admissions} a USING (hadm_id)
             LEFT JOIN {patients} p ON p.subject_id = i.subject_id
