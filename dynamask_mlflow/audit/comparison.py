@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from dynamask_mlflow.audit.attributes import admission_days, with_facts
 from dynamask_mlflow.audit.config import AuditConfig
+from dynamask_mlflow.audit.culprit import LookUp, find_culprit
 from dynamask_mlflow.audit.errors import AuditError
 from dynamask_mlflow.audit.evidence import Evidence, compare, trust_of
+from dynamask_mlflow.audit.findings import findings
 from dynamask_mlflow.audit.history import AuditEntry
+from dynamask_mlflow.audit.items import ItemRows, read_items
 from dynamask_mlflow.audit.measured import Measured
 from dynamask_mlflow.audit.reference import Reference, load_reference, with_outcomes
 from dynamask_mlflow.audit.runtime import differences
@@ -26,6 +30,7 @@ from dynamask_mlflow.audit.statistics import (
     rounding_limit,
     split_causes,
 )
+from dynamask_mlflow.audit.warning_findings import warning_findings
 from dynamask_mlflow.audit.windows import load_stays, parse_window
 
 MEASURED = "dynamask/measured.npz"
@@ -63,6 +68,7 @@ def compare_shards(
         )
     rows = np.asarray(request["rows"], dtype=np.intp)
     current = with_outcomes(current, request["data"], rows, config).coded(stored.edges)
+    current = with_facts(current, request["data"], rows, config, stored.edges)
     reference, label = stored.measured, stored.window
     if config.reference == "rolling":
         complete = [entry for entry in history if entry.verdict in ("ok", "drift")]
@@ -79,6 +85,7 @@ def compare_shards(
         chosen = [] if config.reference == "rolling" else trend_entries(request, config, history)
         earlier = [_measured_of(entry.run_id) for entry in chosen]
         evidence = compare(reference, current, config, earlier=earlier, **more)
+        evidence = _placed(evidence, reference, current, config, request)
         return Comparison(evidence, reference, current, label, trend=trend_label(chosen))
     # A new version against the reference of an old one: the data arm asks the old model, the model arm the anchors.
     new_anchors = gather_role(uris, "new_anchors")
@@ -88,10 +95,44 @@ def compare_shards(
         before = reference.mean_shares()[0]
         more["causes"] = split_causes(before, old_window.mean_shares()[0], before + shift, current.mean_shares()[0])
     old_window = with_outcomes(old_window, request["data"], rows, config).coded(stored.edges)
+    old_window = with_facts(old_window, request["data"], rows, config, stored.edges)
     under = f"version {stored.model.version}"
     more |= {"under": under, "between_versions": _between(old_window, current)}
     evidence = compare(reference, old_window, config, trust=trust_of(current, config), **more)
+    evidence = _placed(evidence, reference, old_window, config, request)
     return Comparison(evidence, reference, current, f"{label} ({under})", under=under)
+
+
+def _placed(
+    evidence: Evidence, reference: Measured, current: Measured, config: AuditConfig, request: dict[str, Any]
+) -> Evidence:
+    """The evidence with the slice that explains its findings, if there are any."""
+    violations = [*findings(evidence, config), *warning_findings(evidence, config)]
+    if not violations or evidence.blockers:
+        return evidence
+    days = admission_days(request["data"], np.asarray(request["rows"], dtype=np.intp), config)
+    items = _item_lookup(request, reference, current)
+    return replace(
+        evidence, culprit=find_culprit(evidence, violations, reference, current, config, days=days, items=items)
+    )
+
+
+def _item_lookup(request: dict[str, Any], reference: Measured, current: Measured) -> LookUp | None:
+    """The raw events of a channel, if the request says where they are."""
+    where = request.get("events")
+    if not where:
+        return None
+
+    def look(channel: str) -> ItemRows | None:
+        from dynamask_mlflow.audit.windows import dataset_features
+        from dynamask_mlflow.data import open_source
+
+        source = open_source(where["source"], where["path"], **where.get("options", {}))
+        before, now = ([str(name) for name in part.ids] for part in (reference, current))
+        found = read_items(source, dataset_features(request["data"]), channel, [*before, *now])
+        return found.with_use(before, now)
+
+    return look
 
 
 def _between(old: Measured, new: Measured) -> Shift | None:

@@ -57,6 +57,10 @@ class AuditConfig(ExplainConfig):
         performance_effect: change of AUROC, AUPRC, Brier score or calibration that warns, where outcomes are known.
         quality_effect: change of area, entropy, CE or ACC, in standard deviations, that alarms.
         trend_window, trend_effect: a weaker move alarms if the last so many windows together prove it.
+        by: attributes of the stays by which subgroups are looked at, such as sex, age_group and unit.
+        group_minimum: stays of a subgroup, in each window, below which it is reported as too small.
+        slices: attributes among which the slice is searched that explains a finding, "shift" for the shifts of the day;
+            None: all that the dataset has.
         max_failures: share of stays that may fail; beyond it the verdict is inconclusive.
         hash_ids: replace ids and patients by keyed hashes; the key is the variable DYNAMASK_ID_SALT.
         reminder_days: an episode that lasts is told again after so many days.
@@ -99,6 +103,9 @@ class AuditConfig(ExplainConfig):
     quality_effect: float = 0.5
     trend_window: int = 3
     trend_effect: float = 0.0125
+    by: tuple[str, ...] = ()
+    group_minimum: int = 50
+    slices: tuple[str, ...] | None = None
     max_failures: float = 0.1
     hash_ids: bool = False
     reminder_days: int = 90
@@ -116,7 +123,15 @@ class AuditConfig(ExplainConfig):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"Expected {name} >= 1, or None for all, but got {value}.")
-        for name in ("minimum", "block", "trend_window", "trust_minimum", "audits_per_year", "reminder_days"):
+        for name in (
+            "minimum",
+            "block",
+            "trend_window",
+            "trust_minimum",
+            "audits_per_year",
+            "reminder_days",
+            "group_minimum",
+        ):
             if getattr(self, name) < 1:
                 raise ValueError(f"Expected {name} >= 1, but got {getattr(self, name)}.")
         for name in ("anchors", "noise_seeds", "report_instances"):
@@ -124,6 +139,12 @@ class AuditConfig(ExplainConfig):
                 raise ValueError(f"Expected {name} >= 0, but got {getattr(self, name)}.")
         if not isinstance(self.thresholds, list | tuple):
             raise ValueError(f"Expected thresholds such as [0.3, 0.5], but got {self.thresholds!r}.")
+        for name in ("by", "slices"):
+            value = getattr(self, name)
+            if isinstance(value, str):
+                value = tuple(part.strip() for part in value.split(",") if part.strip())
+            if value is not None:
+                object.__setattr__(self, name, tuple(dict.fromkeys(value)))
         object.__setattr__(self, "thresholds", tuple(sorted({float(t) for t in self.thresholds})))
         shares = ("alpha", "locate_alpha", "effect", "trend_effect", "tolerance", "trust_alpha", "input_level")
         warning = ("input_effect", "risk_effect", "performance_effect")
@@ -132,7 +153,7 @@ class AuditConfig(ExplainConfig):
                 raise ValueError(f"Expected {name} in (0, 1), but got {getattr(self, name)}.")
         if not 0 <= self.max_failures <= 1:
             raise ValueError(f"Expected max_failures in [0, 1], but got {self.max_failures}.")
-        needed = permutations_needed(self.alpha, self.audits_per_year)
+        needed = permutations_needed(self.alpha, self.audits_per_year, bool(self.by))
         if self.permutations < needed:
             raise ValueError(
                 f"Expected at least {needed} permutations for alpha {self.alpha} over {self.audits_per_year} audits, "
@@ -143,8 +164,8 @@ class AuditConfig(ExplainConfig):
 
     @property
     def levels(self) -> dict[str, float]:
-        """The p-values that alarm, by what is tested: "attention", "trend", "quality", "predictions" and "inputs"."""
-        return levels(self.alpha, self.audits_per_year)
+        """The p-values that alarm, by what is tested: those of `spending`, and "groups"."""
+        return levels(self.alpha, self.audits_per_year, bool(self.by))
 
     def fit_config(self, **changes: Any) -> ExplainConfig:
         """The part that `explain` takes."""

@@ -14,6 +14,7 @@ from dynamask_mlflow.audit.evidence import Evidence
 from dynamask_mlflow.audit.findings import findings
 from dynamask_mlflow.audit.numbers import metrics_of
 from dynamask_mlflow.audit.runtime import WEIGHTS
+from dynamask_mlflow.audit.subgroups import subgroup_sentences
 from dynamask_mlflow.audit.verdict import Verdict, Violation
 from dynamask_mlflow.audit.warning_findings import task_of, warning_findings
 
@@ -44,13 +45,18 @@ def decide(evidence: Evidence, config: AuditConfig, **about: Any) -> Verdict:
     return Verdict(
         state=state,
         reasons=tuple(_reasons(state, violations, evidence, config)),
-        diagnosis=diagnose(evidence, violations, config),
+        diagnosis=(
+            *((evidence.culprit.sentence(),) if evidence.culprit is not None else ()),
+            *diagnose(evidence, violations, config),
+        ),
         violations=tuple(violations),
         causes=_causes(found, warned, evidence, config),
         metrics={**metrics_of(evidence, config), "void": float(bool(void))},
         moved_channels=channels,
         moved_times=times,
         moved_inputs=_moved_inputs(evidence, config),
+        subgroups=subgroup_sentences(evidence.groups, task_of(evidence), config),
+        culprit=() if evidence.culprit is None else evidence.culprit.names,
         **about,
     )
 
@@ -149,6 +155,8 @@ def _causes(
         causes.append("inputs")
     if kinds & {"predictions", "performance"}:
         causes.append("predictions")
+    if "subgroup" in kinds:
+        causes.append("subgroups")
     return tuple(causes)
 
 

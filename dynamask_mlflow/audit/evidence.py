@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,6 +29,10 @@ from dynamask_mlflow.audit.statistics import (
     staged_quality_test,
 )
 from dynamask_mlflow.audit.statistics.marginals import Floats
+from dynamask_mlflow.audit.subgroups import SubgroupTest, compare_subgroups
+
+if TYPE_CHECKING:
+    from dynamask_mlflow.audit.culprit import Culprit
 
 _QUALITY = {
     "area": "legibility",
@@ -62,6 +66,7 @@ class Evidence:
         noise: share that another seed of the explainer moves, between "channels" and "hours": the noise floor.
         under: the version that attention, predictions and inputs were asked of, if it is not the audited one.
         between_versions: predictions of both versions for the same stays of the window, old and new.
+        groups: what subgroups show, if they were asked for. culprit: where a finding sits, if that was searched.
         trend: the test of this window together with those of the audits before it; trend_windows: how many in all.
     """
 
@@ -92,6 +97,8 @@ class Evidence:
     trend_windows: int = 0
     under: str = ""
     between_versions: Shift | None = None
+    groups: SubgroupTest | None = None
+    culprit: Culprit | None = None
 
 
 def quality_kind(name: str) -> str:
@@ -140,6 +147,7 @@ def compare(
         "importance": reference.mean_shares()[0],
         "effects": reference.mean_effects(),
         "predictions": _predictions(reference, current, config, both),
+        "groups": compare_subgroups(reference, current, config),
     }
     if look_at_inputs:
         edges = reference.input_edges() if reference.has_inputs else None

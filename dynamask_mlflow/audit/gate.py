@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from dynamask_mlflow.audit import tags as t
+from dynamask_mlflow.audit.attributes import check_attributes, with_attributes
 from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.errors import AuditError
 from dynamask_mlflow.audit.evidence import trust_of
@@ -50,6 +51,8 @@ class GateLimits:
         lost: share of an important channel's attention that is given up.
         risk: change of the mean predicted risk; of a predicted value in standard deviations.
         auroc, auprc: loss. brier, error: rise. calibration: how much farther from 0 observed minus predicted is.
+        faithfulness: loss of what the masks' cells are worth to the prediction, in standard deviations.
+        group_channel, group_risk, group_auroc: the same as `channel`, `risk` and `auroc`, within each subgroup.
         minimum: stays, and stays with a known outcome for what needs them.
         strict: a check that is within its limit, but whose 95 % bound is not, is inconclusive; else it passes.
     """
@@ -63,6 +66,10 @@ class GateLimits:
     brier: float = 0.01
     error: float = 0.1
     calibration: float = 0.05
+    faithfulness: float = 0.5
+    group_channel: float = 0.15
+    group_risk: float = 0.1
+    group_auroc: float = 0.05
     minimum: int = 100
     strict: bool = False
 
@@ -125,17 +132,22 @@ def run_gate(
     """Explain the same stays under both versions, compare, and write on the version what was refused and why.
 
     Args:
-        model: the version to be promoted. against: the one that is in use.
+        model: the version to be promoted. against: the one that is in use; "@champion" is an alias of the same model.
+        config: with `by`, subgroups must hold, too.
         record: False leaves the version's tags alone.
     """
     config, limits, store = config or AuditConfig(), limits or GateLimits(), checked_store(store)
-    new, old, span = resolve_model(model), resolve_model(against), parse_window(window)
+    check_attributes(data, config.by)
+    new, span = resolve_model(model), parse_window(window)
+    old = resolve_model(f"models:/{new.name}{against}" if against.startswith("@") else against)
     rows = draw(find_rows(data, span, split), config.instances, config.seed, span.label)
     source = {"stays": data, "rows": [int(row) for row in rows], "hashed": config.hash_ids}
     with Workers(processes) as workers:
         plans = [plan_shards(ref, source, config, store, least=workers.least_shards) for ref in (old, new)]
         workers.fit([uri for uris in plans for uri in uris])
     cells = [with_outcomes(gather(uris), data, rows, config) for uris in plans]
+    if config.by:
+        cells = [with_attributes(cell, data, rows, config) for cell in cells]
     result = judge_versions(cells[0], cells[1], new, old, span.label, limits, config)
     if record:
         record_gate(result)
@@ -148,8 +160,8 @@ def judge_versions(
     """All checks of two versions on the same stays."""
     if list(before.ids) != list(now.ids):
         raise AuditError("Expected both versions to explain the same stays, but one of them failed on some.")
-    checks = [*_size(now, limits), *_attention(before, now, limits), *_faithful(now, config)]
-    checks += _predictions(before, now, limits)
+    checks = [*_size(now, limits), *_attention(before, now, limits), *_faithful(before, now, limits, config)]
+    checks += [*_predictions(before, now, limits), *group_checks(before, now, limits, config)]
     order = [GateState.REFUSED, GateState.INCONCLUSIVE, GateState.PASSED]
     checks.sort(key=lambda check: order.index(check.state))
     return GateResult(checks[0].state, new.name, new.version, old.version, window, len(now), tuple(checks))
@@ -186,15 +198,23 @@ def _attention(before: Measured, now: Measured, limits: GateLimits) -> list[Chec
     ]
 
 
-def _faithful(now: Measured, config: AuditConfig) -> list[Check]:
+def _faithful(before: Measured, now: Measured, limits: GateLimits, config: AuditConfig) -> list[Check]:
+    own = [part.numbers["own"] for part in (before, now)]
+    spread = float(np.nanstd(own[0]))
+    loss = (float(np.nanmean(own[0])) - float(np.nanmean(own[1]))) / spread if spread > 0 else 0.0
+    text = (
+        f"What the masks' cells are worth to the prediction is {number(float(np.nanmean(own[1])))} instead of "
+        f"{number(float(np.nanmean(own[0])))} on average ({number(max(loss, 0.0))} standard deviations lost)."
+    )
+    checks = [_check("faithfulness", text, loss, limits.faithfulness)]
     trust = trust_of(now, config)
     if trust is None or trust.trusted:
-        return []
+        return checks
     text = (
         "The masks are not to be trusted: they move the prediction more than another patient's mask in "
         f"{percent(trust.wins_other)} and more than the mean map in {percent(trust.wins_mean_map)} of the stays."
     )
-    return [Check("faithfulness", GateState.INCONCLUSIVE, text, trust.wins_other, 0.5)]
+    return [*checks, Check("trust", GateState.INCONCLUSIVE, text, trust.wins_other, 0.5)]
 
 
 def _predictions(before: Measured, now: Measured, limits: GateLimits) -> list[Check]:
@@ -225,6 +245,43 @@ def _performance(name: str, shift: Shift, limits: GateLimits, scale: float) -> C
         return _bounded(name, text, farther, farther + (shift.high - shift.low) / 2, limit, limits)
     worse, bound = (-shift.difference, -shift.low) if name in ("auroc", "auprc") else (shift.difference, shift.high)
     return _bounded(name, text, worse, bound, limit, limits)
+
+
+def group_checks(before: Measured, now: Measured, limits: GateLimits, config: AuditConfig) -> list[Check]:
+    """Attention, predictions and AUROC of each subgroup; those that are too small are said to be."""
+    checks = []
+    for attribute in config.by:
+        column = now.attributes.get(attribute, np.zeros(0, dtype=np.str_))
+        for value in sorted(set(column.tolist()) - {""}):
+            name, rows = f"{attribute} {value}", column == value
+            if int((rows & now.usable).sum()) < config.group_minimum:
+                text = f"The group {name} has {int(rows.sum())} stays; at least {config.group_minimum} are needed."
+                checks.append(Check(name, _doubt(limits), text, float(rows.sum()), config.group_minimum))
+                continue
+            checks += _group(name, before.take(rows), now.take(rows), limits)
+    return checks
+
+
+def _group(name: str, before: Measured, now: Measured, limits: GateLimits) -> list[Check]:
+    shift = compare_versions(before.shares, now.shares)
+    channel, largest = now.channel_names[shift.channel], float(shift.channel_shift[shift.channel])
+    old, new = before.numbers["risk"], now.numbers["risk"]
+    task = "regression" if "squared_error" in now.numbers else "classification"
+    scale = 1.0 if task == "classification" else max(float(old.std()), 1e-12)
+    mean = paired_shift(old, new, now.patients)
+    text = f"In {name} the mean {noun(task)} is {number(mean.current)} instead of {number(mean.reference)}."
+    checks = [
+        _check(name, f"In {name} attention to {channel} {points(largest)}.", shift.largest, limits.group_channel),
+        _check(name, text, abs(mean.difference), limits.group_risk * scale),
+    ]
+    known = np.isfinite(now.numbers["label"])
+    if task == "classification" and int(known.sum()) >= limits.minimum:
+        outcomes = now.numbers["label"][known]
+        found = paired_performance(old[known], new[known], outcomes, now.patients[known]).get("auroc")
+        if found is not None:
+            text = f"In {name} the AUROC is {number(found.current)} instead of {number(found.reference)}."
+            checks.append(_check(name, text, -found.difference, limits.group_auroc))
+    return checks
 
 
 def _check(name: str, text: str, value: float, limit: float) -> Check:

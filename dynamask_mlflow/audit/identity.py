@@ -68,14 +68,16 @@ def site_tag(tag: str, site: str) -> str:
 
 
 def content_digest(data: str, rows: NDArray[np.intp], population: int) -> str:
-    """Of the bytes of some stays: inputs, what was measured, outcomes, ids, patients; and of how many they were drawn.
+    """Of the bytes of some stays: inputs, what was measured, outcomes, ids, patients, attributes.
+
+    Also of how many stays they were drawn from.
 
     Other stays of the dataset do not count: a month that is appended leaves the audits of the months before alone.
     """
-    from dynamask_mlflow.audit.windows import read_arrays
+    from dynamask_mlflow.audit.windows import attribute_names, read_arrays
 
     sha = hashlib.sha256(f"{population}".encode())
-    names = ("x", "observed", "ids", "patient_ids", "labels")
+    names = ("x", "observed", "ids", "patient_ids", "labels", *attribute_names(data))
     for piece in np.array_split(rows, max(1, -(-len(rows) // _PIECE))):
         for array in read_arrays(data, names, piece):
             sha.update(f"{array.dtype.str} {array.shape}".encode())

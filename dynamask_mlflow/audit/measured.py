@@ -39,6 +39,8 @@ class Measured:
         masks: (k, T, d) masks of the first k stays.
         failures: id -> what went wrong, for stays that are not among the N.
         channel_names, times: names of the axes. record: how it was made (JSON-able).
+        attributes: name -> (N,) text, such as "sex" -> "female"; "" where unknown. None until they are asked for.
+        shift_codes: (N, 3 d) codes of the mean values in each shift of the day; empty until they are asked for.
     """
 
     ids: NDArray[np.str_]
@@ -56,6 +58,8 @@ class Measured:
     channel_names: tuple[str, ...]
     times: tuple[Any, ...]
     record: Mapping[str, Any] = field(default_factory=dict)
+    attributes: Mapping[str, NDArray[np.str_]] = field(default_factory=dict)
+    shift_codes: Codes = field(default_factory=lambda: np.zeros((0, 0), dtype=np.int8))
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -101,6 +105,18 @@ class Measured:
         found = np.array([by_id.get(str(stay), np.nan) for stay in self.ids], dtype=np.float64)
         return replace(self, numbers={**self.numbers, name: found})
 
+    def take(self, rows: NDArray[Any]) -> Measured:
+        """Some of the stays, by positions or booleans, without masks and failures."""
+        return replace(
+            self,
+            **{name: getattr(self, name)[rows] for name in _BY_STAY},
+            numbers={name: values[rows] for name, values in self.numbers.items()},
+            attributes={name: column[rows] for name, column in self.attributes.items()},
+            shift_codes=self.shift_codes[rows] if len(self.shift_codes) else self.shift_codes,
+            masks=self.masks[:0],
+            failures={},
+        )
+
     @classmethod
     def concatenate(cls, parts: Sequence[Measured], keep: int) -> Measured:
         """Join shards in order, with the masks of at most `keep` stays.
@@ -114,8 +130,9 @@ class Measured:
             if part.channel_names != first.channel_names or part.times != first.times:
                 raise ValueError("Expected parts with the same channels and times, but they differ.")
         shown = [str(name) for part in parts for name in part.record.get("shown", ())][:keep]
+        arrays: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _BY_STAY}
         return cls(
-            **{name: np.concatenate([getattr(part, name) for part in parts]) for name in _BY_STAY},
+            **arrays,
             numbers={
                 name: np.concatenate([part.numbers[name] for part in parts if len(part)] or [np.zeros(0)])
                 for name in first.numbers
@@ -141,9 +158,12 @@ class Measured:
             "channel_names": self.channel_names,
             "times": self.times,
             "record": dict(self.record),
+            "attributes": list(self.attributes),
         }
         arrays = {name: getattr(self, name) for name in _ARRAYS}
         arrays |= {f"number/{name}": values for name, values in self.numbers.items()}
+        arrays |= {f"attribute/{name}": column for name, column in self.attributes.items()}
+        arrays["shift_codes"] = self.shift_codes
         arrays["meta"] = np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8)
         buffer = BytesIO()
         np.savez_compressed(buffer, **arrays)
@@ -170,4 +190,6 @@ class Measured:
             channel_names=tuple(meta["channel_names"]),
             times=tuple(meta["times"]),
             record=meta["record"],
+            attributes={name: stored[f"attribute/{name}"] for name in meta.get("attributes", ())},
+            shift_codes=stored.get("shift_codes", np.zeros((0, 0), dtype=np.int8)),
         )

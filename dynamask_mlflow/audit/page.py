@@ -9,9 +9,11 @@ import numpy as np
 
 from dynamask_mlflow.audit.comparison import Comparison
 from dynamask_mlflow.audit.config import AuditConfig
+from dynamask_mlflow.audit.evidence import Evidence
 from dynamask_mlflow.audit.history import AuditEntry
 from dynamask_mlflow.audit.identity import DEFAULT_SITE
 from dynamask_mlflow.audit.statistics.marginals import Floats
+from dynamask_mlflow.audit.subgroups import group_rows
 from dynamask_mlflow.audit.verdict import Verdict
 from dynamask_mlflow.report import AuditPoint, DriftData, ReportData, render_report
 
@@ -81,7 +83,7 @@ def render_audit(
     test = evidence.drift
     drift = DriftData(
         verdict=verdict.state,
-        reasons=(*verdict.reasons, *verdict.diagnosis),
+        reasons=(*verdict.reasons, *verdict.diagnosis, *verdict.subgroups),
         reference_label=f"reference {found.label}",
         current_label=verdict.window if not found.under else f"{verdict.window} (version {verdict.version})",
         reference_by_channel=p0,
@@ -92,7 +94,7 @@ def render_audit(
         current_profile=map1,
         moved_channels=_beyond(None if test is None or found.under else test.channel_p, config),
         moved_times=_beyond(None if test is None or found.under else test.hour_p, config),
-        tests=_tests(verdict, found.under),
+        tests={**_tests(verdict, found.under), **_groups(evidence)},
         causes={} if evidence.causes is None else evidence.causes.sizes(),
         history=[*(_point(entry) for entry in history if entry.window != verdict.window), _now(verdict)],
         thresholds={_DRAWN[name]: config.effect for name in ("proven_channels", "proven_hours")},
@@ -125,10 +127,16 @@ def _place(verdict: Verdict) -> str:
     return "" if verdict.site == DEFAULT_SITE else f"{verdict.site}, "
 
 
-def _tests(verdict: Verdict, under: str) -> dict[str, float]:
+def _tests(verdict: Verdict, under: str) -> dict[str, float | str]:
     """The numbers in words. With a new version the tests ask the old one: what moved is the data, not the model."""
     lead = f"Asked of {under}, data alone. " if under else ""
     return {lead + words: verdict.metrics[name] for name, words in _TESTS.items() if name in verdict.metrics}
+
+
+def _groups(evidence: Evidence) -> dict[str, str]:
+    """The subgroups: reference to this window, with 95 % intervals of the change."""
+    rows = [] if evidence.groups is None else group_rows(evidence.groups)
+    return {f"{row['group']}: {name}": str(cell) for row in rows for name, cell in row.items() if name != "group"}
 
 
 def _beyond(p: Floats | None, config: AuditConfig) -> list[int]:

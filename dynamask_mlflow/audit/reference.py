@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from dynamask_mlflow._provenance import digest
 from dynamask_mlflow.audit import publish
 from dynamask_mlflow.audit import tags as t
+from dynamask_mlflow.audit.attributes import with_facts
 from dynamask_mlflow.audit.config import CIRCUMSTANCES, AuditConfig
 from dynamask_mlflow.audit.errors import AuditError
 from dynamask_mlflow.audit.identity import DEFAULT_SITE, check_site, content_digest, site_tag
@@ -33,7 +34,7 @@ EXPERIMENT = "dynamask-audits"
 _MEASURED, _ANCHORS = "dynamask/reference.npz", "dynamask/anchors.npz"
 _INPUTS, _RECORD = "dynamask/anchor_inputs.npz", "dynamask/reference.json"
 # Beside the explainer's settings: what makes one reference of the same stays another one.
-_MADE_WITH = ("reference_instances", "anchors", "noise_seeds", "minimum", "max_failures", "hash_ids")
+_MADE_WITH = ("reference_instances", "anchors", "noise_seeds", "minimum", "max_failures", "hash_ids", "slices")
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,6 +158,7 @@ def finish_reference(request: dict[str, Any], uris: Sequence[str]) -> dict[str, 
     rows = np.asarray(request["rows"], dtype=np.intp)
     edges = measured.input_edges()
     measured = with_outcomes(measured, request["data"], rows, config).coded(edges)
+    measured = with_facts(measured, request["data"], rows, config, edges)
     anchors = None if anchors is None else anchors.coded(edges)
     noise = _noise(uris, anchors, config)
     by_channel, by_time, by_cell = measured.mean_shares()

@@ -37,6 +37,7 @@ from dynamask_mlflow.tracking.spool import write_whole
 
 VERDICT_FILE = "dynamask/verdict.json"
 VIOLATIONS, REPORT = "dynamask/violations.json", "dynamask/audit.html"
+SUBGROUPS = "dynamask/subgroups.json"
 _logger = logging.getLogger(__name__)
 
 
@@ -147,6 +148,8 @@ def _files(
 ) -> dict[str, Any]:
     files: dict[str, Any] = {}
     if found is not None:
+        if found.evidence.groups is not None:
+            files[SUBGROUPS] = found.evidence.groups.to_json()
         page = render_audit(
             verdict,
             found,

@@ -12,6 +12,7 @@ from typing import Any
 
 from dynamask_mlflow._secrets import without_secrets
 from dynamask_mlflow.audit import tags as t
+from dynamask_mlflow.audit.attributes import check_attributes
 from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.errors import AuditError
 from dynamask_mlflow.audit.identity import DEFAULT_SITE, AuditIdentity, check_site, content_digest
@@ -46,10 +47,15 @@ def prepare_audit(
     store: str | None = None,
     experiment: str = EXPERIMENT,
     reference_run_id: str | None = None,
+    events: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Pin alias and reference, choose the stays, open or resume the run. Returns a request for the next steps."""
+    """Pin alias and reference, choose the stays, open or resume the run. Returns a request for the next steps.
+
+    `events`: where the raw events are, so that a fault can be traced to a code: {"source": "mimic3", "path": ...}.
+    """
     config, store = config or AuditConfig(), checked_store(store)
     check_site(site)
+    check_attributes(data, config.by)
     ref, span = resolve_model(model), parse_window(window)
     population = find_rows(data, span, split)
     rows = draw(population, config.instances, config.seed, span.label)
@@ -82,6 +88,7 @@ def prepare_audit(
         "key": identity.key,
         "series": identity.series,
         "reference_run_id": found,
+        "events": events,
         "reference_model": record["model"],
         "blockers": _blockers(record, config, data),
     }

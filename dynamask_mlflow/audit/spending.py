@@ -9,7 +9,10 @@ import math
 SPENDING = {"attention": 0.4, "trend": 0.15, "quality": 0.2, "predictions": 0.15, "inputs": 0.1}
 
 
-def levels(alpha: float, audits: int) -> dict[str, float]:
+GROUPS = 0.2  # of an audit's chance, if subgroups are looked at; the others share the rest as before
+
+
+def levels(alpha: float, audits: int, groups: bool = False) -> dict[str, float]:
     """alpha_k = s_k alpha / audits, with shares s_k that add up to 1.
 
     The audits of a year share their reference and are not independent; by Boole's inequality the chance of any false
@@ -17,14 +20,16 @@ def levels(alpha: float, audits: int) -> dict[str, float]:
     """
     if not 0 < alpha < 1 or audits < 1:
         raise ValueError(f"Expected alpha in (0, 1) and at least 1 audit a year, but got {alpha} and {audits}.")
-    return {name: share * alpha / audits for name, share in SPENDING.items()}
+    rest = 1 - GROUPS if groups else 1.0
+    spent = {name: rest * share * alpha / audits for name, share in SPENDING.items()}
+    return spent | {"groups": GROUPS * alpha / audits} if groups else spent
 
 
-def permutations_needed(alpha: float, audits: int) -> int:
+def permutations_needed(alpha: float, audits: int, groups: bool = False) -> int:
     """How many permutations can give p-values as small as the levels.
 
     The smallest of three p-values (attention) is at best 3 / (permutations + 1), one of four by Holm (quality)
     4 / (permutations + 1); the others are adjusted by step-down, which costs nothing.
     """
-    best = {"attention": 3, "trend": 3, "quality": 4, "predictions": 1, "inputs": 1}
-    return max(math.ceil(best[name] / level - 1e-9) - 1 for name, level in levels(alpha, audits).items())
+    best = {"attention": 3, "trend": 3, "quality": 4, "predictions": 1, "inputs": 1, "groups": 1}
+    return max(math.ceil(best[name] / level - 1e-9) - 1 for name, level in levels(alpha, audits, groups).items())

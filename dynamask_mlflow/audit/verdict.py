@@ -19,7 +19,8 @@ class Violation:
 
     Attributes:
         kind: "attention", "trend", "version", "legibility", "faithfulness" (drift); "predictions", "performance",
-            "inputs" (warnings); "canary", "trust", "sample", "failures", "settings", "channels", "power" (no verdict).
+            "inputs", "subgroup" (warnings); "canary", "trust", "sample", "failures", "settings", "channels", "power"
+            (no verdict).
         subject: what it is about: "channels", "hours", a channel, a metric.
         message: one sentence.
         value, threshold, p_value, low, high: the numbers, where there are any.
@@ -48,6 +49,8 @@ class Verdict:
         metrics: the numbers, name -> value, finite.
         moved_channels, moved_times: names and labels of what moved beyond chance.
         moved_inputs: channels whose values or gaps moved.
+        subgroups: sentences on differences between groups of the window, and on groups that are too small.
+        culprit: names of the slice that explains the finding, the smallest last; empty if there is none.
         model, version, site, window: what was audited. content: a digest of the stays. reference_run_id: against what.
     """
 
@@ -60,6 +63,8 @@ class Verdict:
     moved_channels: tuple[str, ...] = ()
     moved_times: tuple[Any, ...] = ()
     moved_inputs: tuple[str, ...] = ()
+    subgroups: tuple[str, ...] = ()
+    culprit: tuple[str, ...] = ()
     model: str = ""
     version: str = ""
     site: str = DEFAULT_SITE
@@ -98,7 +103,16 @@ class Verdict:
         """Read what `to_dict` gave."""
         known = {k: v for k, v in stored.items() if k not in ("fingerprint", "exit_code")}
         known["state"] = State(known["state"])
-        for name in ("reasons", "diagnosis", "causes", "moved_channels", "moved_times", "moved_inputs"):
+        for name in (
+            "reasons",
+            "diagnosis",
+            "causes",
+            "moved_channels",
+            "moved_times",
+            "moved_inputs",
+            "subgroups",
+            "culprit",
+        ):
             known[name] = tuple(known.get(name, ()))
         known["violations"] = tuple(Violation(**entry) for entry in known.get("violations", ()))
         return cls(**known)

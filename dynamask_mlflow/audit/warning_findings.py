@@ -9,6 +9,7 @@ from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.evidence import Evidence
 from dynamask_mlflow.audit.messages import chance, percent
 from dynamask_mlflow.audit.statistics import InputTest, PredictionTest, Shift
+from dynamask_mlflow.audit.subgroups import subgroup_findings
 from dynamask_mlflow.audit.verdict import Violation
 
 
@@ -20,7 +21,7 @@ def warning_findings(evidence: Evidence, config: AuditConfig) -> list[Violation]
         found += _performance(evidence.predictions, config)
     if evidence.inputs is not None:
         found += _inputs(evidence.inputs, evidence, config)
-    return found
+    return found + subgroup_findings(evidence.groups, task_of(evidence), config)
 
 
 def task_of(evidence: Evidence) -> str:

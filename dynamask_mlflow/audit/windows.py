@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dynamask_mlflow._paths import local_path
 from dynamask_mlflow._provenance import digest
 from dynamask_mlflow.audit.errors import AuditError, NoDataError
-from dynamask_mlflow.data.dataset import StayDataset, read_meta
+from dynamask_mlflow.data.dataset import StayDataset, attribute_file, read_meta
 from dynamask_mlflow.data.errors import DataError
 from dynamask_mlflow.evaluation.sequences import Sequences, as_sequences
 
@@ -118,6 +118,11 @@ def read_arrays(data: str, names: Sequence[str], rows: NDArray[np.intp]) -> list
     return [np.asarray(_array(folder, name)[rows]) for name in names]
 
 
+def attribute_names(data: str) -> list[str]:
+    """The arrays of the dataset that hold attributes of the stays."""
+    return [attribute_file(name).removesuffix(".npy") for name in read_meta(_folder(data)).get("attributes", ())]
+
+
 def load_outcomes(data: str, rows: NDArray[np.intp]) -> dict[str, float]:
     """Stay -> its outcome, where it is known."""
     ids, labels = read_arrays(data, ("ids", "labels"), rows)
@@ -127,6 +132,12 @@ def load_outcomes(data: str, rows: NDArray[np.intp]) -> dict[str, float]:
 def dataset_digest(data: str) -> str:
     """The digest with which the dataset was written."""
     return str(read_meta(_folder(data))["digest"])
+
+
+def dataset_features(data: str) -> str:
+    """The feature set with which the dataset was built, by name or path."""
+    meta = read_meta(_folder(data))
+    return str(meta["report"].get("config", {}).get("features") or meta["preprocessing"]["feature_set"])
 
 
 def dataset_channels(data: str) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ _COMMANDS = {
     "data": ("dynamask_mlflow.cli.data", "Build datasets from hospital tables, or synthesize a hospital."),
     "train": ("dynamask_mlflow.cli.train", "Train the paper's GRU on a built dataset and register it."),
     "audit": ("dynamask_mlflow.cli.audit", "Audit a registered model: did its explanations drift?"),
+    "gate": ("dynamask_mlflow.cli.gate", "May a version be promoted? Exit codes: 0 yes, 1 no, 2 inconclusive."),
     "sign": ("dynamask_mlflow.cli.sign", "Vouch for a registered version, so that audits may load its code."),
     "upload": ("dynamask_mlflow.cli.upload", "Finish the upload of an evaluation whose tracking server was lost."),
     "demo": ("dynamask_mlflow.cli.demo", "The main job end to end, on embedded defaults."),

@@ -1,4 +1,4 @@
-"""`dynamask-mlflow audit run | reference | show | compare | gate | reconcile`.
+"""`dynamask-mlflow audit run | reference | show | compare | reconcile`, and the commands of `audit_records`.
 
 Exit codes: 0 ok, 1 drift, 2 inconclusive, 3 error, 4 warning.
 """
@@ -58,6 +58,9 @@ def audit() -> None:
 @click.option("--window", required=True, help="2026-03, 2026-03-05, 2026-01..2026-03, or all.")
 @click.option("--split", default=None, help="Only stays of this split of the dataset.")
 @_SITE
+@click.option("--by", default=None, help="Subgroups by attributes of the stays, such as sex,age_group,unit.")
+@click.option("--events", default=None, help="The raw tables, to trace a fault to an item id.")
+@click.option("--events-source", default="mimic3", show_default=True, help="What they are, as in `data build`.")
 @click.option("--reference-run", default=None, help="Run of another reference than the version's own.")
 @click.option("--experiment", default="dynamask-audits", show_default=True)
 @shared_options
@@ -67,37 +70,38 @@ def run(
     split: str | None,
     site: str,
     reference_run: str | None,
-    experiment: str,
-    data: str,
-    store: str | None,
-    as_json: bool,
+    by: str | None,
     **options: Any,
 ) -> None:
     """Audit a window against the version's reference.
 
     \b
-    dynamask-mlflow audit run --model models:/icu-mortality@champion --data icu --window 2026-03
+    dynamask-mlflow audit run --model models:/icu-mortality@champion --data icu --window 2026-03 --by sex,age_group
     """
+    as_json: bool = options.pop("as_json")
     with reported(as_json):
         from dynamask_mlflow.audit import run_audit
         from dynamask_mlflow.audit.workers import default_processes
 
-        processes = options.pop("processes")
-        config = _open(**options)
+        processes, where = options.pop("processes"), options.pop("events")
+        kind = options.pop("events_source")
+        what = {name: options.pop(name) for name in ("data", "store", "experiment")}
+        if by is not None:
+            options["settings"] = (*options["settings"], f"by={by}")
+        config = open_settings(**options)
         verdict = run_audit(
             model,
-            data,
-            window,
+            window=window,
             site=site,
             split=split,
             config=config,
-            store=store,
-            experiment=experiment,
+            **what,
             reference_run_id=reference_run,
+            events=None if where is None else {"source": kind, "path": where},
             progress=None if as_json else _tell,
             processes=processes or default_processes(config.instances, config),
         )
-        _show(verdict, as_json)
+        show_verdict(verdict, as_json)
     sys.exit(verdict.exit_code)
 
 
@@ -129,7 +133,7 @@ def reference(
         from dynamask_mlflow.audit.workers import default_processes
 
         processes = options.pop("processes")
-        config = _open(**options)
+        config = open_settings(**options)
         done = build_reference(
             model,
             data,
@@ -219,49 +223,14 @@ def compare(model: str, against: str, window: str, before: str, as_json: bool, *
         from dynamask_mlflow.audit.workers import default_processes
 
         more = {name: options.pop(name) for name in ("data", "store", "split", "split_before", "processes")}
-        config = _open(**options)
+        config = open_settings(**options)
         more["processes"] = more["processes"] or default_processes(config.instances, config)
         verdict = compare_audits(model, against, window=window, before=before, config=config, **more)
-        _show(verdict, as_json)
+        show_verdict(verdict, as_json)
         if not as_json:
             parts = {k.removeprefix("cause_"): v for k, v in verdict.metrics.items() if k.startswith("cause_")}
             click.echo("Share of attention moved by " + ", ".join(f"{k}: {100 * v:.1f} %" for k, v in parts.items()))
     sys.exit(verdict.exit_code)
-
-
-@audit.command()
-@click.option("--model", required=True, help="The version to be promoted.")
-@click.option("--against", required=True, help="The version in use, for instance models:/icu-mortality@champion.")
-@click.option("--window", required=True, help="Whose stays both versions explain.")
-@click.option("--split", default=None, help="Only stays of this split.")
-@click.option("--limits", "limits_file", type=click.Path(path_type=Path), help="Limits as JSON or YAML.")
-@click.option("--no-record", is_flag=True, help="Leave the tags of the version alone.")
-@shared_options
-def gate(model: str, against: str, window: str, limits_file: Path | None, as_json: bool, **options: Any) -> None:
-    """May a version be promoted? Exit codes: 0 passed, 1 refused, 2 inconclusive, 3 error.
-
-    \b
-    dynamask-mlflow audit gate --model models:/icu-mortality/5 --against models:/icu-mortality@champion \\
-                               --data icu --window 2026-03 --limits gate.yaml
-    """
-    with reported(as_json):
-        from dynamask_mlflow.audit import GateLimits, run_gate
-        from dynamask_mlflow.audit.workers import default_processes
-
-        more = {name: options.pop(name) for name in ("data", "store", "split", "processes")}
-        record = not options.pop("no_record")
-        config = _open(**options)
-        limits = GateLimits.from_mapping(read_settings(limits_file))
-        more["processes"] = more["processes"] or default_processes(config.instances, config)
-        result = run_gate(model, against, window=window, limits=limits, config=config, record=record, **more)
-        if as_json:
-            click.echo(result.to_json())
-        else:
-            what = f"{result.model} version {result.version} against version {result.against}, {result.window}"
-            colour = {"passed": "green", "refused": "red"}.get(result.state, "yellow")
-            click.secho(f"{result.state.upper()}  {what}", fg=colour, bold=True)
-            click.echo("\n".join(f"  {reason}" for reason in result.reasons))
-    sys.exit(result.state.exit_code)
 
 
 @audit.command()
@@ -288,7 +257,7 @@ def reconcile(
 
         what = {name: options.pop(name) for name in ("site", "split", "experiment")}
         processes = options.pop("processes")
-        config = _open(**options)
+        config = open_settings(**options)
         if dry_run:
             found = dict.fromkeys(pending_windows(model, data, period=period, config=config, **what), "pending")
         else:
@@ -303,7 +272,7 @@ def reconcile(
     sys.exit(worst(states).exit_code if states else 0)
 
 
-def _open(
+def open_settings(
     tracking_uri: str | None,
     config_file: Path | None,
     settings: tuple[str, ...],
@@ -328,12 +297,12 @@ def _tell(done: dict[str, Any]) -> None:
     click.echo(f"  {done['instances']} stays, {done['failures']} failed ({how})", err=True)
 
 
-def _show(verdict: Verdict, as_json: bool) -> None:
+def show_verdict(verdict: Verdict, as_json: bool) -> None:
     if as_json:
         click.echo(verdict.to_json())
         return
     place = "" if verdict.site == "default" else f"{verdict.site}, "
     line = f"{verdict.state.upper()}  {verdict.model} version {verdict.version}, {place}{verdict.window}"
     click.secho(line, fg=verdict.state.colour, bold=True)
-    for reason in (*verdict.reasons, *verdict.diagnosis):
+    for reason in (*verdict.reasons, *verdict.diagnosis, *verdict.subgroups):
         click.echo(f"  {reason}")

@@ -13,6 +13,7 @@ import click
 from dynamask_mlflow.cli.common import CommandError
 from dynamask_mlflow.cli.experiment_all import all_
 from dynamask_mlflow.cli.experiment_arena import ablation, arena
+from dynamask_mlflow.cli.experiment_audits import places, subgroups
 from dynamask_mlflow.cli.experiment_zoo import zoo
 
 if TYPE_CHECKING:
@@ -80,6 +81,8 @@ experiment.add_command(all_)
 experiment.add_command(arena)
 experiment.add_command(ablation)
 experiment.add_command(zoo)
+experiment.add_command(subgroups)
+experiment.add_command(places)
 
 
 @experiment.command("rare-feature")

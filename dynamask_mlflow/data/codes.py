@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,17 @@ class CodeTable:
 
     def of_table(self, table: str) -> tuple[int | str, ...]:
         return tuple(code for code, home in zip(self.codes, self.tables, strict=True) if home == table)
+
+    def only(self, channel: int) -> CodeTable:
+        """The codes of one channel."""
+        rows = np.flatnonzero(self.channel == channel)
+        arrays: dict[str, Any] = {
+            name: getattr(self, name)[rows] for name in ("channel", "low", "high", "scale", "offset", "missing")
+        }
+        texts: dict[str, Any] = {
+            name: tuple(getattr(self, name)[row] for row in rows) for name in ("codes", "tables", "units")
+        }
+        return CodeTable(**texts, **arrays)
 
 
 def flatten(features: FeatureSet, lists: Mapping[str, str]) -> CodeTable:

@@ -82,7 +82,7 @@ def build(
             )
             codes, unknown = source.codes(engine, features)
             grid = Grid.empty(len(cohort), features.hours, len(features.channels), len(codes))
-            for label, count in fill_grid(engine, source, _register(engine, cohort, features.hours), codes, grid):
+            for label, count in fill_grid(engine, source, register_cohort(engine, cohort, features.hours), codes, grid):
                 report(label, count)
         finally:
             source.close()
@@ -151,7 +151,8 @@ def _before_predictions(stays: pd.DataFrame, hours: int) -> pd.DataFrame:
     return stays.drop(columns="predicted_at").assign(admitted=start.astype("datetime64[us]"))
 
 
-def _register(engine: Engine, cohort: pd.DataFrame, hours: int) -> str:
+def register_cohort(engine: Engine, cohort: pd.DataFrame, hours: int) -> str:
+    """The stays as a table that sources join their events to; returns its name."""
     import pandas as pd
 
     clocked = cohort["admitted"].notna()

@@ -26,6 +26,7 @@ _OWN: dict[str, tuple[str, str, dict[str, Any]]] = {
     "audits_per_year": (_JUDGE, "Over which that chance is spent.", {"type": "integer", "minimum": 1}),
     "effect": (_JUDGE, "Share of attention that must have moved to alarm; its lower bound counts.", _SHARE),
     "tolerance": (_JUDGE, "Share of attention above which a move would matter; below it is ok.", _SHARE),
+    "by": (_JUDGE, "Subgroups by attributes of the stays, such as sex and unit.", {"type": "array"}),
     "reference": (_JUDGE, "The version's own reference, or the last complete audit.", {"enum": list(REFERENCES)}),
     "steps": (_EXPLAIN, "Optimisation steps; empty for the method's own.", {"type": _INTEGER, "minimum": 1}),
     "seed": (_EXPLAIN, "Of every random draw.", {"type": "integer"}),

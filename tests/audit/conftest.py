@@ -27,8 +27,14 @@ class Place:
         return {"config": self.config.with_options(**changes), "store": self.shards}
 
     def command(self, *arguments: str) -> list[str]:
+        return ["audit", *arguments, *self._where()]
+
+    def gate_command(self, *arguments: str) -> list[str]:
+        return ["gate", *arguments, *self._where()]
+
+    def _where(self) -> list[str]:
         settings = [f"--set={key}={str(value).lower()}" for key, value in SETTINGS.items()]
-        return ["audit", *arguments, "--data", self.data, "--store", self.shards, *settings]
+        return ["--data", self.data, "--store", self.shards, *settings]
 
 
 @pytest.fixture(scope="session")

@@ -96,7 +96,7 @@ def test_a_version_that_ignores_a_channel_is_refused_and_the_version_says_why(pl
     )
     assert same.state == GateState.PASSED
     (tmp_path / "gate.yaml").write_text("minimum: 50\nrisk: 0.5\n")
-    gate = place.command("gate", "--model", "models:/icu/3", "--against", "models:/icu@champion", "--window", "2026-02")
+    gate = place.gate_command("--model", "models:/icu/3", "--against", "@champion", "--window", "2026-02")
     done = CliRunner().invoke(main, [*gate, "--limits", str(tmp_path / "gate.yaml")])
     assert done.exit_code == 1, done.output
     assert "REFUSED  icu version 3 against version 1, 2026-02" in done.output

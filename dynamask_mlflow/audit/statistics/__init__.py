@@ -10,6 +10,7 @@ from dynamask_mlflow.audit.statistics.canary import (
 from dynamask_mlflow.audit.statistics.causes import CauseSplit, split_causes
 from dynamask_mlflow.audit.statistics.drift import DriftTest, drift_test, staged_drift_test
 from dynamask_mlflow.audit.statistics.effect import Effect, moved_share, total_variation
+from dynamask_mlflow.audit.statistics.groups import Group, GroupShift, group_differences, group_drift
 from dynamask_mlflow.audit.statistics.inputs import (
     Codes,
     InputTest,
@@ -32,6 +33,7 @@ from dynamask_mlflow.audit.statistics.predictions import (
 )
 from dynamask_mlflow.audit.statistics.quality import QualityShift, quality_test, staged_quality_test
 from dynamask_mlflow.audit.statistics.ranking import ndcg
+from dynamask_mlflow.audit.statistics.slices import Rows, Slice, change_point, search_slices, smallest_slice
 from dynamask_mlflow.audit.statistics.trust import TrustResult, check_trust
 from dynamask_mlflow.audit.statistics.versions import VersionShift, compare_versions
 
@@ -41,15 +43,20 @@ __all__ = [
     "Codes",
     "DriftTest",
     "Effect",
+    "Group",
+    "GroupShift",
     "InputTest",
     "Permutations",
     "PredictionTest",
     "QualityShift",
+    "Rows",
     "Shift",
+    "Slice",
     "TrustResult",
     "VersionShift",
     "attention",
     "benjamini_hochberg",
+    "change_point",
     "check_trust",
     "classification_scores",
     "compare_refit",
@@ -57,6 +64,8 @@ __all__ = [
     "decile_codes",
     "decile_edges",
     "drift_test",
+    "group_differences",
+    "group_drift",
     "holm",
     "in_blocks",
     "input_test",
@@ -71,7 +80,9 @@ __all__ = [
     "regression_scores",
     "rounding_limit",
     "rounding_noise",
+    "search_slices",
     "shares",
+    "smallest_slice",
     "split_causes",
     "staged_drift_test",
     "staged_input_test",

@@ -105,7 +105,7 @@ def open_case(name: str, quick: bool, choosing: bool, most: int | None = None) -
         pool = dataset.part("test")
         pool = pool.select(np.arange(len(pool)) % 2 == (0 if choosing else 1))
     else:
-        dataset = _hospital(2500 if quick else 8000, seed=1 if choosing else 0)
+        dataset = hospital_dataset(2500 if quick else 8000, seed=1 if choosing else 0)
         pool = dataset.part("test")
     network = train(name, dataset, 0, None)
     most = 260 if quick else most or len(pool)
@@ -165,17 +165,24 @@ def _physionet() -> StayDataset:
     return StayDataset.load(target)
 
 
-def _hospital(stays: int, seed: int) -> StayDataset:
-    from dynamask_mlflow.data import BuildConfig, build, open_source
+def hospital_tables(stays: int, seed: int) -> Path:
+    """The tables of the synthetic hospital, made if need be."""
     from dynamask_mlflow.data.hospital import HospitalConfig, synthesize
 
-    root = cache_folder() / "drift"
-    target = root / f"hospital-{stays}-{seed}"
+    target = cache_folder() / "drift" / f"tables-{stays}-{seed}"
+    if not (target / "ICUSTAYS.parquet").is_file():
+        synthesize(target, HospitalConfig(stays=stays, seed=seed), overwrite=True)
+    return target
+
+
+def hospital_dataset(stays: int, seed: int) -> StayDataset:
+    """The stays of the synthetic hospital, with attributes."""
+    from dynamask_mlflow.data import BuildConfig, build, open_source
+
+    target = cache_folder() / "drift" / f"stays-{stays}-{seed}"
     if not target.exists():
-        tables = synthesize(root / f"tables-{stays}-{seed}", HospitalConfig(stays=stays, seed=seed), overwrite=True)
-        build(
-            open_source("synthetic", str(tables)), BuildConfig(until="2023-12", shares=(0.5, 0.1, 0.4), threads=1)
-        ).save(target)
+        source = open_source("synthetic", str(hospital_tables(stays, seed)))
+        build(source, BuildConfig(until="2023-12", shares=(0.5, 0.1, 0.4), threads=1)).save(target)
     return StayDataset.load(target)
 
 

@@ -32,15 +32,7 @@ def draw(pool: Measured, count: int, rng: np.random.Generator) -> Measured:
 
 
 def take(pool: Measured, rows: NDArray[Any], rng: np.random.Generator) -> Measured:
-    names = ("ids", "by_channel", "by_time", "values", "missing", "codes", "effects")
-    return replace(
-        pool,
-        **{name: getattr(pool, name)[rows] for name in names},
-        patients=rng.integers(0, 1 << 62, len(rows)).astype(np.str_),
-        numbers={name: values[rows] for name, values in pool.numbers.items()},
-        masks=pool.masks[:0],
-        failures={},
-    )
+    return replace(pool.take(rows), patients=rng.integers(0, 1 << 62, len(rows)).astype(np.str_))
 
 
 def judge(

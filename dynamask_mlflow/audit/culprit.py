@@ -1,0 +1,201 @@
+"""From a finding to its place: the smallest slice of the stays, of the day or of the charted codes that explains it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynamask_mlflow.audit.attributes import SHIFTS
+from dynamask_mlflow.audit.config import AuditConfig
+from dynamask_mlflow.audit.evidence import Evidence
+from dynamask_mlflow.audit.items import Item, ItemRows
+from dynamask_mlflow.audit.measured import Measured
+from dynamask_mlflow.audit.messages import percent
+from dynamask_mlflow.audit.statistics import Rows, Slice, change_point, smallest_slice
+from dynamask_mlflow.audit.statistics.inputs import LEVELS, UNKNOWN
+from dynamask_mlflow.audit.statistics.marginals import Bools, Floats
+from dynamask_mlflow.audit.verdict import Violation
+
+ALPHA = 0.05  # chance of naming any slice that is none
+LookUp = Callable[[str], ItemRows | None]
+
+
+@dataclass(frozen=True)
+class Culprit:
+    """Where a finding sits.
+
+    Attributes:
+        what: what moved: a channel's values or gaps, the predictions, or the attention.
+        found: the slice that explains it, or None: it is everywhere, or cannot be told.
+        within: a smaller slice of that slice, if it explains what is in there.
+        since: the day from which on it is so, if that is within the window.
+        items: codes that are new, or gone, in the window.
+    """
+
+    what: str
+    channel: str | None
+    found: Slice | None
+    within: Slice | None = None
+    since: str | None = None
+    items: tuple[Item, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The slice's names, and of the slice within it."""
+        return tuple(" = ".join(each.names) for each in (self.found, self.within) if each is not None)
+
+    def sentence(self) -> str:
+        """What moved sits in unit MICU, since 2026-09-03: ..."""
+        news = "".join(f" {item.sentence()}" for item in self.items)
+        if self.found is None:
+            since = f" It begins on {self.since}." if self.since else ""
+            text = f"No slice of the stays explains the change of {self.what}: it is everywhere, or too small to place."
+            return f"{text}{since}{news}"
+        place = " and ".join(
+            " (the same stays as ".join(each.names) + ")" * (len(each.names) - 1) for each in self._both()
+        )
+        since = f", since {self.since}" if self.since else ""
+        first = self._both()[-1]
+        return (
+            f"The change of {self.what} sits in {place}{since}: {_size(first.inside)} there, "
+            f"{_size(self.found.outside)} outside it "
+            f"({percent(self.found.share)} of the window; adjusted for all slices searched).{news}"
+        )
+
+    def _both(self) -> list[Slice]:
+        return [each for each in (self.found, self.within) if each is not None]
+
+
+def find_culprit(
+    evidence: Evidence,
+    violations: Sequence[Violation],
+    reference: Measured,
+    current: Measured,
+    config: AuditConfig,
+    *,
+    days: Mapping[str, str] | None = None,
+    items: LookUp | None = None,
+) -> Culprit | None:
+    """Search, if there is a finding to be explained and something to search in.
+
+    Args:
+        days: stay -> day of admission, of the current window. items: the charted codes of a channel, where raw events
+            are at hand.
+    """
+    subject = _subject(evidence, violations, config)
+    if subject is None or not (reference.attributes and current.attributes):
+        return None
+    kind, channel = subject
+    table = items(channel) if items is not None and channel is not None and kind != "gaps" else None
+    rows, owners = _rows(kind, channel, evidence, reference, current, table)
+    news = table.news() if table is not None else ()
+    what = {"predictions": "the predictions", "attention": "the attention"}.get(kind, f"{channel} ({kind})")
+    if rows is None or rows.current.all() or not rows.current.any():
+        return None
+    found = smallest_slice(rows, ALPHA, config.seed)
+    within = None
+    inside = np.ones(len(rows.scores), dtype=bool)
+    if found is not None:
+        inside = rows.slices[found.names[0]]
+        within = smallest_slice(rows.within(inside), ALPHA, config.seed)
+    since = _since(rows.scores, inside & rows.current, owners, days or {}, config.seed)
+    return Culprit(what, channel, found, within, since, news)
+
+
+def _subject(evidence: Evidence, violations: Sequence[Violation], config: AuditConfig) -> tuple[str, str | None] | None:
+    """What to place: the inputs that moved furthest, else the predictions, else the attention."""
+    kinds = {violation.kind for violation in violations}
+    if not kinds & {"attention", "trend", "predictions", "performance", "inputs", "subgroup"}:
+        return None
+    inputs = evidence.inputs
+    if inputs is not None:
+        moved = inputs.moved(config.input_level)
+        if moved:
+            place = max(moved, key=lambda i: max(_gap(inputs.value_gap, inputs.value_q, i, config), 0.0)
+                        + max(_gap(inputs.missing_gap, inputs.missing_q, i, config), 0.0))  # fmt: skip
+            values = _gap(inputs.value_gap, inputs.value_q, place, config)
+            gaps = _gap(inputs.missing_gap, inputs.missing_q, place, config)
+            return ("values" if values >= gaps else "gaps"), evidence.channel_names[place]
+    if kinds & {"predictions", "performance"}:
+        return "predictions", None
+    return "attention", None
+
+
+def _gap(gaps: Floats, q: Floats, place: int, config: AuditConfig) -> float:
+    return float(gaps[place]) if q[place] <= config.input_level else -1.0
+
+
+def _rows(
+    kind: str,
+    channel: str | None,
+    evidence: Evidence,
+    reference: Measured,
+    current: Measured,
+    table: ItemRows | None,
+) -> tuple[Rows | None, list[str]]:
+    """Rows at the finest grain at hand: stays by code, stays by shift, or stays. Also whose rows they are."""
+    parts = (reference, current)
+    now = np.arange(len(reference) + len(current)) >= len(reference)
+    patients = np.concatenate([part.patients for part in parts])
+    ids = np.concatenate([part.ids for part in parts])
+    shared = [name for name in reference.attributes if name in current.attributes]
+    attributes = {name: np.concatenate([part.attributes[name] for part in parts]) for name in shared}
+    stay = np.arange(len(now))
+    extra: dict[str, Bools] = {}
+    if table is not None:
+        stay, scores, extra = table.join([str(name) for name in ids], now)
+    elif kind == "values" and channel is not None and all(part.shift_codes.shape[1:] > (0,) for part in parts):
+        stay, scores, extra = _by_shift(evidence.channel_names.index(channel), parts)
+    else:
+        scores = _by_stay(kind, channel, evidence, parts)
+    known = np.isfinite(scores)
+    slices = {
+        f"{name} {value}": (column == value)[stay][known]
+        for name, column in attributes.items()
+        for value in sorted(set(column.tolist()) - {""})
+    }
+    slices |= {name: member[known] for name, member in extra.items()}
+    if known.sum() < 2:
+        return None, []
+    rows = Rows(scores[known], now[stay][known], patients[stay][known], slices)
+    return rows, [str(name) for name in ids[stay][known]]
+
+
+def _by_stay(kind: str, channel: str | None, evidence: Evidence, parts: Sequence[Measured]) -> Floats:
+    if kind == "predictions":
+        return np.concatenate([part.numbers["risk"] for part in parts])
+    if channel is None:
+        # Attention along the direction in which its mean moved.
+        shares = np.concatenate([part.by_channel for part in parts])
+        shift = np.zeros(shares.shape[1]) if evidence.drift is None else evidence.drift.channel_shift
+        return np.asarray(shares @ shift / max(float(np.linalg.norm(shift)), 1e-12))
+    place = evidence.channel_names.index(channel) + (len(evidence.channel_names) if kind == "gaps" else 0)
+    return _scores(np.concatenate([part.codes[:, place] for part in parts]))
+
+
+def _by_shift(place: int, parts: Sequence[Measured]) -> tuple[np.ndarray, Floats, dict[str, Bools]]:
+    """One row a stay and shift of the day."""
+    channels = len(parts[0].channel_names)
+    codes = np.concatenate([part.shift_codes[:, place::channels] for part in parts])
+    stay = np.repeat(np.arange(len(codes)), len(SHIFTS))
+    number = np.tile(np.arange(len(SHIFTS)), len(codes))
+    return stay, _scores(codes.reshape(-1)), {f"shift {name}": number == i for i, name in enumerate(SHIFTS)}
+
+
+def _scores(codes: np.ndarray) -> Floats:
+    return np.where(codes == UNKNOWN, np.nan, codes / (LEVELS - 1))
+
+
+def _since(scores: Floats, chosen: Bools, owners: Sequence[str], days: Mapping[str, str], seed: int) -> str | None:
+    known = [i for i in np.flatnonzero(chosen).tolist() if owners[i] in days]
+    if not known:
+        return None
+    when = change_point(scores[known], [days[owners[i]] for i in known], ALPHA, seed)
+    return None if when is None else str(when)
+
+
+def _size(change: float) -> str:
+    """Scores are places within the reference, from 0 to 1, or risks."""
+    return f"{100 * change:+.0f} points" if abs(change) >= 0.005 else "nothing"

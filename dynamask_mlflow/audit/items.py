@@ -1,0 +1,115 @@
+"""Raw events of one channel, code by code: what was charted under which item id, before any value was dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynamask_mlflow.audit.messages import percent
+from dynamask_mlflow.audit.statistics.marginals import Bools, Floats
+
+_NEW = 0.1  # share of the stays from which on a code that was never used before is worth a word
+
+
+@dataclass(frozen=True)
+class Item:
+    """A code whose use changed: shares of the stays that have it, in the reference and now."""
+
+    code: str
+    before: float
+    now: float
+
+    def sentence(self) -> str:
+        """Item 223762 is new: in 40 % of the stays."""
+        if self.before == 0:
+            return f"Item {self.code} is new: it is in {percent(self.now)} of the stays."
+        if self.now == 0:
+            return f"Item {self.code} is gone: it was in {percent(self.before)} of the stays."
+        return f"Item {self.code} is in {percent(self.now)} of the stays, before in {percent(self.before)}."
+
+
+@dataclass(frozen=True, eq=False)
+class ItemRows:
+    """One row a stay and code: (m,) ids of the stays, codes, and means of the values as they were charted."""
+
+    ids: NDArray[np.str_]
+    codes: NDArray[np.str_]
+    means: Floats
+    changed: tuple[Item, ...] = ()
+
+    def join(self, ids: Sequence[str], now: Bools) -> tuple[NDArray[np.intp], Floats, dict[str, Bools]]:
+        """Rows of the given stays: whose they are, where each mean lies among the reference's of its code, slices."""
+        place = {name: row for row, name in enumerate(ids)}
+        kept = np.array([row for row, name in enumerate(self.ids.tolist()) if name in place], dtype=np.intp)
+        stay = np.array([place[self.ids[row]] for row in kept], dtype=np.intp)
+        codes, means = self.codes[kept], self.means[kept]
+        scores = np.full(len(kept), np.nan)
+        for code in np.unique(codes):
+            own = codes == code
+            before = np.sort(means[own & ~now[stay]])
+            if len(before):
+                sides = [np.searchsorted(before, means[own], side=side) for side in ("left", "right")]
+                scores[own] = (sides[0] + sides[1]) / (2 * len(before))
+        return stay, scores, {f"item {code}": codes == code for code in np.unique(codes).tolist()}
+
+    def of(self, ids: NDArray[np.str_]) -> ItemRows:
+        """The rows of some stays."""
+        kept = np.isin(self.ids, ids)
+        return ItemRows(self.ids[kept], self.codes[kept], self.means[kept])
+
+    def with_use(self, reference: Sequence[str], current: Sequence[str]) -> ItemRows:
+        """The same, with the codes that came or went between two sets of stays."""
+        found = []
+        for code in np.unique(self.codes).tolist():
+            having = set(self.ids[self.codes == code].tolist())
+            before, now = (len(having & set(part)) / max(len(part), 1) for part in (reference, current))
+            if min(before, now) == 0 and max(before, now) >= _NEW:
+                found.append(Item(code, before, now))
+        return ItemRows(self.ids, self.codes, self.means, tuple(found))
+
+    def news(self) -> tuple[Item, ...]:
+        return self.changed
+
+
+def read_items(source: Any, features: str, channel: str, ids: Sequence[str]) -> ItemRows:
+    """Means of the raw values of a channel by stay and code.
+
+    Args:
+        source: as `dynamask_mlflow.data.open_source` gives it. features: the feature set of the dataset.
+        ids: the stays that are asked for.
+    """
+    from dynamask_mlflow.data.engine import Engine
+    from dynamask_mlflow.data.features import load_feature_set
+    from dynamask_mlflow.data.pipeline import register_cohort
+
+    chosen = load_feature_set(features)
+    place = chosen.channel_names.index(channel)
+    with Engine("512MB", 1) as engine:
+        try:
+            stays, _ = source.stays(engine)
+            wanted = stays[stays["stay_id"].astype(str).isin(set(ids))].reset_index(drop=True)
+            codes, _ = source.codes(engine, chosen)
+            own = codes.only(place)
+            cohort = register_cohort(engine, wanted, chosen.hours)
+            parts = []
+            for label, sql in source.events(engine, cohort, own):
+                parts.append(
+                    engine.frame(
+                        f"SELECT stay_row, CAST(code AS VARCHAR) AS code, avg(value) AS mean FROM ({sql}) "
+                        "WHERE value IS NOT NULL AND micros IS NOT NULL GROUP BY 1, 2 ORDER BY 1, 2",
+                        label,
+                    )
+                )
+        finally:
+            source.close()
+    names = wanted["stay_id"].astype(str).to_numpy()
+    rows = np.concatenate([part["stay_row"].to_numpy(dtype=np.intp) for part in parts])
+    return ItemRows(
+        ids=np.asarray(names[rows], dtype=np.str_),
+        codes=np.concatenate([part["code"].to_numpy(dtype=str) for part in parts]).astype(np.str_),
+        means=np.concatenate([part["mean"].to_numpy(dtype=np.float64) for part in parts]),
+    )

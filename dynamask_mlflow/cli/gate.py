@@ -1,0 +1,50 @@
+"""`dynamask-mlflow gate`: may a version be promoted? Exit codes: 0 passed, 1 refused, 2 inconclusive, 3 error."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dynamask_mlflow.cli.audit import open_settings, shared_options
+from dynamask_mlflow.cli.common import read_settings, reported
+
+
+@click.command()
+@click.option("--model", required=True, help="The version to be promoted.")
+@click.option("--against", required=True, help="The version in use: models:/name/version, or @alias of the same model.")
+@click.option("--window", default="all", show_default=True, help="Whose stays both versions explain.")
+@click.option("--split", default=None, help="Only stays of this split.")
+@click.option("--limits", "limits_file", type=click.Path(path_type=Path), help="Limits as JSON or YAML.")
+@click.option("--by", default=None, help="Subgroups that must hold, too, such as sex,age_group,unit.")
+@click.option("--no-record", is_flag=True, help="Leave the tags of the version alone.")
+@shared_options
+def gate(model: str, against: str, limits_file: Path | None, by: str | None, as_json: bool, **options: Any) -> None:
+    """May a version be promoted? Exit codes: 0 passed, 1 refused, 2 inconclusive, 3 error.
+
+    \b
+    dynamask-mlflow gate --model models:/icu-mortality/5 --against @champion \\
+                         --data icu --window 2026-03 --limits gate.yaml
+    """
+    with reported(as_json):
+        from dynamask_mlflow.audit import GateLimits, run_gate
+        from dynamask_mlflow.audit.workers import default_processes
+
+        more = {name: options.pop(name) for name in ("data", "window", "store", "split", "processes")}
+        record = not options.pop("no_record")
+        if by is not None:
+            options["settings"] = (*options["settings"], f"by={by}")
+        config = open_settings(**options)
+        limits = GateLimits.from_mapping(read_settings(limits_file))
+        more["processes"] = more["processes"] or default_processes(config.instances, config)
+        result = run_gate(model, against, limits=limits, config=config, record=record, **more)
+        if as_json:
+            click.echo(result.to_json())
+        else:
+            what = f"{result.model} version {result.version} against version {result.against}, {result.window}"
+            colour = {"passed": "green", "refused": "red"}.get(result.state, "yellow")
+            click.secho(f"{result.state.upper()}  {what}", fg=colour, bold=True)
+            click.echo("\n".join(f"  {reason}" for reason in result.reasons))
+    sys.exit(result.state.exit_code)
