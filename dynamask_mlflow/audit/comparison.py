@@ -9,46 +9,47 @@ from typing import Any
 
 import numpy as np
 
+from dynamask_mlflow.audit.arrays import MEASURED, AuditArrays, MadeFrom, evidence_of
 from dynamask_mlflow.audit.attributes import admission_days, with_facts
 from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.culprit import LookUp, find_culprit
 from dynamask_mlflow.audit.errors import AuditError
-from dynamask_mlflow.audit.evidence import Evidence, compare, trust_of
+from dynamask_mlflow.audit.evidence import Evidence
 from dynamask_mlflow.audit.findings import findings
 from dynamask_mlflow.audit.history import AuditEntry
 from dynamask_mlflow.audit.items import ItemRows, read_items
 from dynamask_mlflow.audit.measured import Measured
 from dynamask_mlflow.audit.reference import Reference, load_reference, with_outcomes
-from dynamask_mlflow.audit.runtime import differences
 from dynamask_mlflow.audit.shards import gather_role
-from dynamask_mlflow.audit.statistics import (
-    CanaryResult,
-    Shift,
-    compare_refit,
-    compare_versions,
-    paired_shift,
-    rounding_limit,
-    split_causes,
-)
 from dynamask_mlflow.audit.warning_findings import warning_findings
 from dynamask_mlflow.audit.windows import load_stays, parse_window
-
-MEASURED = "dynamask/measured.npz"
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """The evidence and what it was made from. label: of the reference. trend: the windows tested together, in words.
-
-    under: the version that the tests were asked of, if it is not the audited one.
-    """
+    """The evidence and what it was made from. trend: the windows tested together, in words."""
 
     evidence: Evidence
-    reference: Measured
-    current: Measured
-    label: str
+    arrays: AuditArrays
     trend: str = ""
-    under: str = ""
+
+    @property
+    def reference(self) -> Measured:
+        return self.arrays.reference
+
+    @property
+    def current(self) -> Measured:
+        return self.arrays.current
+
+    @property
+    def label(self) -> str:
+        """Of the reference."""
+        return self.arrays.made_from.label
+
+    @property
+    def under(self) -> str:
+        """The version that the tests were asked of, if it is not the audited one."""
+        return self.arrays.made_from.under
 
 
 def compare_shards(
@@ -69,38 +70,47 @@ def compare_shards(
     rows = np.asarray(request["rows"], dtype=np.intp)
     current = with_outcomes(current, request["data"], rows, config).coded(stored.edges)
     current = with_facts(current, request["data"], rows, config, stored.edges)
-    reference, label = stored.measured, stored.window
+    reference, label, compared_with = stored.measured, stored.window, stored.run_id
     if config.reference == "rolling":
         complete = [entry for entry in history if entry.verdict in ("ok", "drift")]
         if complete:
-            reference, label = _measured_of(complete[-1].run_id), complete[-1].window
-    more: dict[str, Any] = {
-        "canary": _canary(stored, gather_role(uris, "canary", config.anchors), config),
-        "changed_anchors": _changed_anchors(stored, request, config),
-        "noise": stored.noise,
-        "population": int(request.get("population", 0)),
-    }
+            compared_with, label = complete[-1].run_id, complete[-1].window
+            reference = _measured_of(compared_with)
     old_window = gather_role(uris, "old_window")
-    if old_window is None:
-        chosen = [] if config.reference == "rolling" else trend_entries(request, config, history)
-        earlier = [_measured_of(entry.run_id) for entry in chosen]
-        evidence = compare(reference, current, config, earlier=earlier, **more)
-        evidence = _placed(evidence, reference, current, config, request)
-        return Comparison(evidence, reference, current, label, trend=trend_label(chosen))
-    # A new version against the reference of an old one: the data arm asks the old model, the model arm the anchors.
-    new_anchors = gather_role(uris, "new_anchors")
-    if stored.anchors is not None and new_anchors is not None and len(new_anchors) == len(stored.anchors):
-        more["versions"] = compare_versions(stored.anchors.shares, new_anchors.shares)
-        shift = more["versions"].channel_shift
-        before = reference.mean_shares()[0]
-        more["causes"] = split_causes(before, old_window.mean_shares()[0], before + shift, current.mean_shares()[0])
-    old_window = with_outcomes(old_window, request["data"], rows, config).coded(stored.edges)
-    old_window = with_facts(old_window, request["data"], rows, config, stored.edges)
-    under = f"version {stored.model.version}"
-    more |= {"under": under, "between_versions": _between(old_window, current)}
-    evidence = compare(reference, old_window, config, trust=trust_of(current, config), **more)
-    evidence = _placed(evidence, reference, old_window, config, request)
-    return Comparison(evidence, reference, current, f"{label} ({under})", under=under)
+    under, chosen = "", []
+    if old_window is not None:
+        old_window = with_outcomes(old_window, request["data"], rows, config).coded(stored.edges)
+        old_window = with_facts(old_window, request["data"], rows, config, stored.edges)
+        under = f"version {stored.model.version}"
+    elif config.reference != "rolling":
+        chosen = trend_entries(request, config, history)
+    beside = {
+        "canary": gather_role(uris, "canary", config.anchors),
+        "old_window": old_window,
+        "new_anchors": gather_role(uris, "new_anchors"),
+    }
+    made_from = MadeFrom(
+        reference_run_id=stored.run_id,
+        compared_with=compared_with,
+        earlier=tuple(entry.run_id for entry in chosen),
+        label=f"{label} ({under})" if under else label,
+        under=under,
+        population=int(request.get("population", 0)),
+        changed_anchors=_changed_anchors(stored, request, config),
+        noise=stored.noise,
+        rounding=stored.rounding,
+        parts=tuple(name for name, part in beside.items() if part is not None),
+    )
+    arrays = AuditArrays(
+        made_from=made_from,
+        reference=reference,
+        current=current,
+        anchors=stored.anchors,
+        earlier=tuple(_measured_of(entry.run_id) for entry in chosen),
+        **beside,
+    )
+    evidence = _placed(evidence_of(arrays, config), reference, arrays.asked, config, request)
+    return Comparison(evidence, arrays, trend=trend_label(chosen))
 
 
 def _placed(
@@ -111,40 +121,28 @@ def _placed(
     if not violations or evidence.blockers:
         return evidence
     days = admission_days(request["data"], np.asarray(request["rows"], dtype=np.intp), config)
-    items = _item_lookup(request, reference, current)
+    items = _item_lookup(str(request["data"]), reference, current, config)
     return replace(
         evidence, culprit=find_culprit(evidence, violations, reference, current, config, days=days, items=items)
     )
 
 
-def _item_lookup(request: dict[str, Any], reference: Measured, current: Measured) -> LookUp | None:
-    """The raw events of a channel, if the request says where they are."""
-    where = request.get("events")
-    if not where:
+def _item_lookup(data: str, reference: Measured, current: Measured, config: AuditConfig) -> LookUp | None:
+    """The raw events of a channel, if the settings say where they are."""
+    where = config.events
+    if where is None:
         return None
 
     def look(channel: str) -> ItemRows | None:
         from dynamask_mlflow.audit.windows import dataset_features
         from dynamask_mlflow.data import open_source
 
-        source = open_source(where["source"], where["path"], **where.get("options", {}))
+        source = open_source(config.events_source, where)
         before, now = ([str(name) for name in part.ids] for part in (reference, current))
-        found = read_items(source, dataset_features(request["data"]), channel, [*before, *now])
+        found = read_items(source, dataset_features(data), channel, [*before, *now])
         return found.with_use(before, now)
 
     return look
-
-
-def _between(old: Measured, new: Measured) -> Shift | None:
-    """What both versions predict for the same stays."""
-    both = np.intersect1d(old.ids, new.ids)
-    if len(both) < 2:
-        return None
-    sorters = [np.argsort(part.ids) for part in (old, new)]
-    rows = [order[np.searchsorted(part.ids[order], both)] for part, order in zip((old, new), sorters, strict=True)]
-    first, second = old.numbers["risk"][rows[0]], new.numbers["risk"][rows[1]]
-    patients = old.patients[rows[0]]
-    return paired_shift(first, second, patients)
 
 
 def trend_entries(request: dict[str, Any], config: AuditConfig, history: Sequence[AuditEntry]) -> list[AuditEntry]:
@@ -175,23 +173,6 @@ def trend_label(entries: Sequence[AuditEntry]) -> str:
 def _moved(entry: AuditEntry, config: AuditConfig) -> bool:
     lower = max(entry.metrics.get(f"moved_{axis}_lower", 0.0) for axis in ("channels", "hours"))
     return entry.metrics.get("p_value", 1.0) <= config.levels["attention"] and lower >= config.effect
-
-
-def _canary(stored: Reference, refitted: Measured | None, config: AuditConfig) -> CanaryResult | None:
-    if stored.anchors is None or refitted is None:
-        return None
-    if len(refitted) != len(stored.anchors):
-        return CanaryResult(moved=1.0, moved_hours=1.0, each=1.0, limit=0.0, identical=False, clean=False)
-    then, now = (part.record.get("runtime") for part in (stored.anchors, refitted))
-    return compare_refit(
-        stored.anchors.masks,
-        refitted.masks,
-        stored.anchors.shares,
-        refitted.shares,
-        tolerance=config.canary_tolerance,
-        limit=rounding_limit(stored.rounding, config.canary_rounding),
-        changed=differences(then, now) if then and now else None,
-    )
 
 
 def _changed_anchors(stored: Reference, request: dict[str, Any], config: AuditConfig) -> int:

@@ -14,7 +14,7 @@ REFERENCES = ("pinned", "rolling")
 # What says where and how fast to compute, or what to show, but not what comes out.
 CIRCUMSTANCES = (
     *("device", "memory_budget", "progress", "shard_seconds"),
-    *("report_instances", "time_unit", "reminder_days"),
+    *("report_instances", "time_unit", "reminder_days", "events", "events_source"),
 )
 
 
@@ -61,6 +61,7 @@ class AuditConfig(ExplainConfig):
         group_minimum: stays of a subgroup, in each window, below which it is reported as too small.
         slices: attributes among which the slice is searched that explains a finding, "shift" for the shifts of the day;
             None: all that the dataset has.
+        events, events_source: the raw tables and what they are, as of `data build`: a fault is then traced to a code.
         max_failures: share of stays that may fail; beyond it the verdict is inconclusive.
         hash_ids: replace ids and patients by keyed hashes; the key is the variable DYNAMASK_ID_SALT.
         reminder_days: an episode that lasts is told again after so many days.
@@ -106,6 +107,8 @@ class AuditConfig(ExplainConfig):
     by: tuple[str, ...] = ()
     group_minimum: int = 50
     slices: tuple[str, ...] | None = None
+    events: str | None = None
+    events_source: str = "mimic3"
     max_failures: float = 0.1
     hash_ids: bool = False
     reminder_days: int = 90

@@ -23,7 +23,7 @@ _DRAWN = {
     "proven_hours": "Attention moved in time, at least (share of the total)",
     "predicted": "Mean predicted risk or value",
 }
-_TESTS = {
+TESTS = {
     "p_value": "Attention: p-value of the whole test",
     "moved_channels": "Attention moved between channels (share of the total)",
     "moved_channels_lower": "at least (95 % lower bound, channels)",
@@ -130,7 +130,7 @@ def _place(verdict: Verdict) -> str:
 def _tests(verdict: Verdict, under: str) -> dict[str, float | str]:
     """The numbers in words. With a new version the tests ask the old one: what moved is the data, not the model."""
     lead = f"Asked of {under}, data alone. " if under else ""
-    return {lead + words: verdict.metrics[name] for name, words in _TESTS.items() if name in verdict.metrics}
+    return {lead + words: verdict.metrics[name] for name, words in TESTS.items() if name in verdict.metrics}
 
 
 def _groups(evidence: Evidence) -> dict[str, str]:

@@ -12,8 +12,8 @@ from typing import Any
 from dynamask_mlflow._provenance import digest
 from dynamask_mlflow.audit import publish
 from dynamask_mlflow.audit import tags as t
+from dynamask_mlflow.audit.arrays import MADE_FROM, MadeFrom
 from dynamask_mlflow.audit.comparison import (
-    MEASURED,
     Comparison,
     blocked,
     compare_shards,
@@ -26,7 +26,7 @@ from dynamask_mlflow.audit.errors import AuditError, TrackingLostError, is_lasti
 from dynamask_mlflow.audit.history import AuditEntry, audit_history
 from dynamask_mlflow.audit.models import ModelRef
 from dynamask_mlflow.audit.page import render_audit
-from dynamask_mlflow.audit.runs import close_run, exclusive, find_or_create_run
+from dynamask_mlflow.audit.runs import close_run, copied_run, exclusive
 from dynamask_mlflow.audit.verdict import Verdict
 from dynamask_mlflow.audit.version_state import publish_version_state
 from dynamask_mlflow.audit.windows import parse_window
@@ -123,20 +123,9 @@ def _run_with_trend(request: dict[str, Any], trend: str) -> str:
     run = client.get_run(run_id)
     if t.VERDICT not in run.data.tags or run.data.tags.get(t.TREND, "") == trend:
         return run_id
-    what = (t.KIND, t.MODEL, t.VERSION, t.SITE, t.CONTENT, t.SLOT, t.SERIES, t.WINDOW, t.WINDOW_START, t.REFERENCE)
-    kept = {*what, "mlflow.user", "mlflow.source.name", "mlflow.source.type"}
-    tags = {tag: value for tag, value in run.data.tags.items() if tag in kept}
-    key = digest(["trend", request["key"], trend])
-    name = str(run.info.run_name)
-    other = find_or_create_run(request["experiment"], key, name, tags, str(request["store"]))
-    target = client.get_run(other)
-    if not target.data.params:
-        from mlflow.entities import Param
-
-        client.log_batch(other, params=[Param(name, value) for name, value in run.data.params.items()])
-        if run.inputs is not None:
-            client.log_inputs(other, datasets=run.inputs.dataset_inputs, models=run.inputs.model_inputs or None)
-    return other
+    return copied_run(
+        run_id, request["experiment"], digest(["trend", request["key"], trend]), {}, str(request["store"])
+    )
 
 
 def _files(
@@ -160,12 +149,15 @@ def _files(
         )
         if page is not None:
             files[REPORT] = page
+        files |= found.arrays.save(_folder(request))
         if len(found.current):
-            files[MEASURED] = found.current.save(_folder(request) / "measured.npz")
             by_channel, by_time, by_cell = found.current.mean_shares()
             profile = {"by_channel": plain(by_channel), "by_time": plain(by_time), "by_cell": plain(by_cell)}
             names = {"channels": list(found.current.channel_names), "times": list(found.current.times)}
             files["dynamask/profile.json"] = json.dumps(names | profile)
+    else:
+        against = str(request["reference_run_id"])
+        files[MADE_FROM] = MadeFrom(reference_run_id=against, compared_with="", blockers=request["blockers"]).to_json()
     files |= {VERDICT_FILE: verdict.to_json(), VIOLATIONS: verdict.violations_json()}
     files["dynamask/config.json"] = json.dumps(config.to_dict(), indent=1)
     return files

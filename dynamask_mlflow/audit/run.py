@@ -47,12 +47,8 @@ def prepare_audit(
     store: str | None = None,
     experiment: str = EXPERIMENT,
     reference_run_id: str | None = None,
-    events: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Pin alias and reference, choose the stays, open or resume the run. Returns a request for the next steps.
-
-    `events`: where the raw events are, so that a fault can be traced to a code: {"source": "mimic3", "path": ...}.
-    """
+    """Pin alias and reference, choose the stays, open or resume the run. Returns a request for the next steps."""
     config, store = config or AuditConfig(), checked_store(store)
     check_site(site)
     check_attributes(data, config.by)
@@ -88,7 +84,6 @@ def prepare_audit(
         "key": identity.key,
         "series": identity.series,
         "reference_run_id": found,
-        "events": events,
         "reference_model": record["model"],
         "blockers": _blockers(record, config, data),
     }

@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 _ATTEMPTS = 60
 _STALE_MS = 60_000  # a run that nobody has claimed by then was left by a process that died
 _PARAMS = 90  # of one request
+# Tags that say what an audit is of.
+_COPIED = {
+    *(t.KIND, t.MODEL, t.VERSION, t.SITE, t.CONTENT, t.SLOT, t.SERIES, t.WINDOW, t.WINDOW_START, t.REFERENCE),
+    *("mlflow.user", "mlflow.source.name", "mlflow.source.type"),
+}
 
 
 @dataclass(frozen=True)
@@ -86,6 +91,27 @@ def describe_run(run_id: str, dataset: DatasetInput, params: Mapping[str, Any], 
         except MlflowException as error:  # whoever may only read the model may still audit it
             if error.error_code not in ("PERMISSION_DENIED", "UNAUTHENTICATED", "RESOURCE_DOES_NOT_EXIST"):
                 raise
+
+
+def copied_run(run_id: str, experiment: str, key: str, changes: Mapping[str, str], store: str | None = None) -> str:
+    """Another run of the same audit, with its tags (but for some changes), parameters, datasets and models.
+
+    A metric cannot be written anew: in one run the numbers of two conclusions would be mixed.
+    """
+    from mlflow import MlflowClient
+    from mlflow.entities import Param
+
+    client = MlflowClient()
+    run = client.get_run(run_id)
+    tags = {tag: value for tag, value in run.data.tags.items() if tag in _COPIED} | dict(changes)
+    other = find_or_create_run(experiment, key, str(run.info.run_name), tags, store)
+    if not client.get_run(other).data.params:
+        params = [Param(name, value) for name, value in run.data.params.items()]
+        for start in range(0, len(params), _PARAMS):
+            client.log_batch(other, params=params[start : start + _PARAMS])
+        if run.inputs is not None:
+            client.log_inputs(other, datasets=run.inputs.dataset_inputs, models=run.inputs.model_inputs or None)
+    return other
 
 
 def source_tags(command: str) -> dict[str, str]:

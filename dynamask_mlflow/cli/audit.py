@@ -16,6 +16,7 @@ import click
 
 from dynamask_mlflow._model_uri import ModelUri
 from dynamask_mlflow._states import EXIT_ERROR
+from dynamask_mlflow.cli.audit_records import COMMANDS
 from dynamask_mlflow.cli.common import parse_settings, read_settings, reported, track
 
 if TYPE_CHECKING:
@@ -53,6 +54,10 @@ def audit() -> None:
     """
 
 
+for _command in COMMANDS:
+    audit.add_command(_command)
+
+
 @audit.command()
 @click.option("--model", required=True, help="models:/name@alias or models:/name/version.")
 @click.option("--window", required=True, help="2026-03, 2026-03-05, 2026-01..2026-03, or all.")
@@ -60,7 +65,7 @@ def audit() -> None:
 @_SITE
 @click.option("--by", default=None, help="Subgroups by attributes of the stays, such as sex,age_group,unit.")
 @click.option("--events", default=None, help="The raw tables, to trace a fault to an item id.")
-@click.option("--events-source", default="mimic3", show_default=True, help="What they are, as in `data build`.")
+@click.option("--events-source", default=None, help="What they are, as in `data build`. [default: mimic3]")
 @click.option("--reference-run", default=None, help="Run of another reference than the version's own.")
 @click.option("--experiment", default="dynamask-audits", show_default=True)
 @shared_options
@@ -83,12 +88,11 @@ def run(
         from dynamask_mlflow.audit import run_audit
         from dynamask_mlflow.audit.workers import default_processes
 
-        processes, where = options.pop("processes"), options.pop("events")
-        kind = options.pop("events_source")
+        processes = options.pop("processes")
         what = {name: options.pop(name) for name in ("data", "store", "experiment")}
-        if by is not None:
-            options["settings"] = (*options["settings"], f"by={by}")
-        config = open_settings(**options)
+        named = {"by": by, "events": options.pop("events"), "events_source": options.pop("events_source")}
+        given = tuple(f"{name}={value}" for name, value in named.items() if value is not None)
+        config = open_settings(**{**options, "settings": (*options["settings"], *given)})
         verdict = run_audit(
             model,
             window=window,
@@ -97,7 +101,6 @@ def run(
             config=config,
             **what,
             reference_run_id=reference_run,
-            events=None if where is None else {"source": kind, "path": where},
             progress=None if as_json else _tell,
             processes=processes or default_processes(config.instances, config),
         )

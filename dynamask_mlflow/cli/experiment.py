@@ -242,11 +242,12 @@ def drift(sources: tuple[str, ...], update: str | None, as_json_: bool, **option
     import json
     from dataclasses import asdict
 
-    from dynamask_mlflow.experiments.drift import SOURCES, as_table, run_drift, update_document
+    from dynamask_mlflow.experiments.drift import SOURCES, Scale, as_table, run_drift, update_document
     from dynamask_mlflow.experiments.table import as_text
 
     try:
-        rows, notes = run_drift(sources or SOURCES, report=lambda line: click.echo(line, err=True), **options)
+        scale = Scale(**options)
+        rows, notes = run_drift(sources or SOURCES, scale, lambda line: click.echo(line, err=True))
     except ValueError as error:
         raise CommandError(str(error)) from error
     if update:

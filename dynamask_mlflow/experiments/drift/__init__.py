@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -13,45 +14,53 @@ from dynamask_mlflow.experiments.drift.windows import Report, Row, window_rows
 from dynamask_mlflow.experiments.drift.years import year_notes
 from dynamask_mlflow.experiments.table import as_markdown
 
-__all__ = ["SOURCES", "Row", "as_table", "run_drift", "update_document"]
+__all__ = ["SOURCES", "Row", "Scale", "as_table", "run_drift", "update_document"]
 
 _BEGIN, _END = "<!-- drift table -->", "<!-- /drift table -->"
 
 
-def run_drift(
-    sources: tuple[str, ...] = SOURCES,
-    quick: bool = False,
-    replicates: int = 200,
-    years: int = 300,
-    choosing: bool = False,
-    stays: int | None = None,
-    versions: bool = True,
-    report: Report = lambda _: None,
-) -> tuple[list[Row], list[str]]:
-    """All rows of the table, and sentences about years, versions, causes, canary and calendar.
+@dataclass(frozen=True, kw_only=True)
+class Scale:
+    """How much of the experiment to run.
 
-    Args:
-        replicates: windows of a row. years: of monthly audits.
+    Attributes:
+        replicates: windows of a row. years: of monthly audits. quick: a smoke test.
         stays: explained of each data set, from which windows are drawn; None: all there are.
         versions: also new versions, the canary and the calendar, which train a dozen models.
         choosing: on the stays on which the limits were chosen, instead of those that are reported.
+    """
+
+    replicates: int = 200
+    years: int = 300
+    stays: int | None = None
+    versions: bool = True
+    choosing: bool = False
+    quick: bool = False
+
+
+def run_drift(
+    sources: tuple[str, ...] = SOURCES, scale: Scale | None = None, report: Report = lambda _: None
+) -> tuple[list[Row], list[str]]:
+    """All rows of the table, and sentences about years, versions, causes, canary and calendar.
 
     Done parts come from the cache.
     """
+    scale = scale or Scale()
+    quick = scale.quick
     torch.set_num_threads(1)
     rows: list[Row] = []
     notes: list[str] = []
     for source in sources:
-        case = open_case(source, quick, choosing, stays)
+        case = open_case(source, quick, scale.choosing, scale.stays)
         pool = case.measured("pool", case.pool)
         report(f"{source}: {len(pool)} stays explained")
-        rows += window_rows(case, pool, 12 if quick else replicates, report)
-        notes += year_notes(case, pool, 6 if quick else years)
+        rows += window_rows(case, pool, 12 if quick else scale.replicates, report)
+        notes += year_notes(case, pool, 6 if quick else scale.years)
         report(f"{source}: years done")
-        if not versions:
+        if not scale.versions:
             continue
         notes += version_notes(case, pool, report)
-        notes += cause_notes(case, pool, 6 if quick else max(20, replicates // 2))
+        notes += cause_notes(case, pool, 6 if quick else max(20, scale.replicates // 2))
         notes += canary_notes(case, pool)
         if source == "hospital":
             notes += calendar_notes(case, pool, report)

@@ -1,0 +1,133 @@
+"""Outcomes that arrive after the audit: the verdict is concluded again with them, from the arrays, without a fit."""
+
+from __future__ import annotations
+
+import json
+import logging
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from dynamask_mlflow._provenance import digest
+from dynamask_mlflow.audit import publish
+from dynamask_mlflow.audit import tags as t
+from dynamask_mlflow.audit.arrays import evidence_of, load_arrays
+from dynamask_mlflow.audit.bundle import CONFIG
+from dynamask_mlflow.audit.config import AuditConfig
+from dynamask_mlflow.audit.decide import decide
+from dynamask_mlflow.audit.errors import AuditError
+from dynamask_mlflow.audit.history import AuditEntry, audit_history
+from dynamask_mlflow.audit.measured import Measured
+from dynamask_mlflow.audit.reference import EXPERIMENT
+from dynamask_mlflow.audit.reporting import SUBGROUPS, VERDICT_FILE, VIOLATIONS
+from dynamask_mlflow.audit.runs import close_run, copied_run
+from dynamask_mlflow.audit.verdict import Verdict
+from dynamask_mlflow.audit.version_state import publish_version_state
+from dynamask_mlflow.audit.windows import parse_window
+
+_logger = logging.getLogger(__name__)
+Labels = Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Relabelled:
+    """One audit that was concluded again. added: outcomes that were not known, or were others, before."""
+
+    window: str
+    site: str
+    version: str
+    added: int
+    before: str
+    verdict: Verdict
+    run_id: str
+
+
+def add_labels(model: str, labels: Labels, experiment: str = EXPERIMENT) -> list[Relabelled]:
+    """Conclude every current audit of a registered model again for which there are new outcomes.
+
+    Each becomes a run that supersedes the former one: nothing is overwritten.
+
+    Args:
+        labels: stay -> outcome. With `hash_ids` the stays are named as before, by their own ids.
+    """
+    name = model.removeprefix("models:/").partition("@")[0].partition("/")[0]
+    entries = audit_history(experiment, name, superseded=False)
+    if not entries:
+        raise AuditError(f"Expected audits of {name!r} in the experiment {experiment!r}, but there are none.")
+    found = []
+    for entry in entries:
+        done = _relabel(entry, labels, experiment)
+        if done is not None:
+            found.append(done)
+    for version in {each.version for each in found}:
+        publish_version_state(name, version, experiment)
+    return found
+
+
+def read_labels(path: str | Path) -> dict[str, float]:
+    """stay -> outcome, from a CSV or Parquet table whose first column names stays and whose last is the outcome."""
+    import pandas as pd
+
+    frame = pd.read_parquet(path) if str(path).endswith(".parquet") else pd.read_csv(path)
+    if frame.shape[1] < 2:
+        raise AuditError(f"Expected a column of stays and one of outcomes in {path}, but got {list(frame.columns)}.")
+    stays, outcomes = frame.iloc[:, 0], pd.to_numeric(frame.iloc[:, -1], errors="coerce")
+    if not np.isfinite(outcomes).any():
+        raise AuditError(f"Expected numbers in the last column of {path}, {frame.columns[-1]!r}, but got none.")
+    known = np.isfinite(outcomes.to_numpy())
+    return {str(stay): float(y) for stay, y, ok in zip(stays, outcomes, known, strict=True) if ok}
+
+
+def _relabel(entry: AuditEntry, labels: Labels, experiment: str) -> Relabelled | None:
+    try:
+        config = AuditConfig.from_mapping(publish.read_artifact_json(entry.run_id, CONFIG))
+        arrays = load_arrays(entry.run_id)
+    except Exception as error:  # an audit of an earlier release, or one that compared nothing
+        _logger.warning("dynamask: the audit of %s has no arrays to conclude again: %s", entry.window, error)
+        return None
+    known = _named(labels, config)
+    current, added = _with_labels(arrays.current, known)
+    if not added:
+        return None
+    old_window = None if arrays.old_window is None else _with_labels(arrays.old_window, known)[0]
+    arrays = replace(arrays, current=current, old_window=old_window)
+    stored = publish.read_artifact_json(entry.run_id, VERDICT_FILE)
+    content = digest(["labels", entry.content, sorted(known.items())])
+    about = {key: stored[key] for key in ("model", "version", "site", "window", "reference_run_id")}
+    evidence = evidence_of(arrays, config)
+    verdict = decide(evidence, config, **about, content=content)
+    run_id = copied_run(entry.run_id, experiment, digest(["labels", entry.slot, content]), {t.CONTENT: content})
+    with tempfile.TemporaryDirectory() as folder:
+        files = {
+            **arrays.save(Path(folder)),
+            VERDICT_FILE: verdict.to_json(),
+            VIOLATIONS: verdict.violations_json(),
+            CONFIG: json.dumps(config.to_dict(), indent=1),
+        }
+        if evidence.groups is not None:
+            files[SUBGROUPS] = evidence.groups.to_json()
+        stamp = parse_window(entry.window).stop_ms
+        publish.upload_results(run_id, files, verdict.metrics, timestamp=stamp, dataset=("labels", content[:36]))
+    publish.conclude_run(run_id, verdict, entry.trend)
+    close_run(run_id)
+    publish.link_superseded(audit_history(experiment, stored["model"], entry.version, site=entry.site), run_id)
+    return Relabelled(entry.window, entry.site, entry.version, added, str(entry.verdict), verdict, run_id)
+
+
+def _named(labels: Labels, config: AuditConfig) -> Labels:
+    if not config.hash_ids:
+        return labels
+    from dynamask_mlflow.evaluation.privacy import hashed
+
+    return {hashed(stay): outcome for stay, outcome in labels.items()}
+
+
+def _with_labels(stays: Measured, labels: Labels) -> tuple[Measured, int]:
+    """The stays with the outcomes that are given, the others as they were; and how many changed."""
+    before = stays.numbers.get("label", np.full(len(stays), np.nan))
+    after = np.array([labels.get(str(stay), old) for stay, old in zip(stays.ids, before, strict=True)])
+    changed = int((~np.isclose(before, after, equal_nan=True)).sum())
+    return replace(stays, numbers={**stays.numbers, "label": after}), changed

@@ -1,0 +1,149 @@
+"""The bundle of evidence, labels that arrive later, references and stores that are pruned."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from pathlib import Path
+
+import mlflow
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from dynamask_mlflow.audit import (
+    AuditError,
+    TamperedError,
+    add_labels,
+    audit_history,
+    build_reference,
+    list_references,
+    prune_references,
+    prune_store,
+    read_labels,
+    run_audit,
+    run_gate,
+    verify_evidence,
+    write_evidence,
+)
+from dynamask_mlflow.audit.bundle import MANIFEST, SEAL
+from dynamask_mlflow.cli import main
+
+MODEL = "models:/icu@champion"
+
+
+def test_a_year_of_audits_in_one_file_that_computes_its_verdicts_again(place, tmp_path, monkeypatch):
+    states = {
+        window: str(run_audit(MODEL, place.data, window, **place.options()).state) for window in ("2026-02", "2026-03")
+    }
+    assert states["2026-03"] == "drift"
+    with pytest.raises(AuditError, match="there are none"):
+        write_evidence("icu", "2025", tmp_path / "none.zip")
+    path = tmp_path / "evidence.zip"
+    seal = write_evidence("icu", "2026", path)
+    again = tmp_path / "again.zip"
+    assert write_evidence("icu", "2026", again) == seal
+    assert again.read_bytes() == path.read_bytes()
+    with zipfile.ZipFile(path) as archive:
+        names = archive.namelist()
+        page = archive.read("index.html").decode()
+        assert archive.testzip() is None
+    assert names[:2] == ["index.html", MANIFEST]
+    assert not any("anchor_inputs" in name for name in names)  # no input leaves with it
+    assert "no legal advice" in page
+    assert "Article 72" in page
+    assert "<script" not in page
+    assert "2026-03, default, version 1" in page
+
+    monkeypatch.setattr(mlflow, "get_tracking_uri", lambda: "http://nowhere.invalid")  # verifying asks no server
+    found = verify_evidence(path, seal)
+    assert found.good
+    assert {verdict.name.rsplit(", ")[-1]: verdict.computed for verdict in found.verdicts} == states
+    with pytest.raises(TamperedError, match="with the seal 00"):
+        verify_evidence(path, "00")
+    rng = np.random.default_rng(0)
+    whole = path.read_bytes()
+    for position in [0, 10, len(whole) - 1, len(whole) - SEAL - 1, *rng.integers(0, len(whole), 40).tolist()]:
+        changed = bytearray(whole)
+        changed[position] ^= 1 << int(rng.integers(8))
+        (tmp_path / "changed.zip").write_bytes(bytes(changed))
+        with pytest.raises(TamperedError):
+            verify_evidence(tmp_path / "changed.zip")
+
+
+def test_a_forged_verdict_is_told_although_the_file_is_sealed_anew(place, tmp_path):
+    from dynamask_mlflow.audit.bundle import Bundle, collect, seal
+
+    run_audit(MODEL, place.data, "2026-03", **place.options())
+    bundle = collect("icu", "2026")
+    (name,) = [name for name in bundle.files if name.endswith("verdict.json")]
+    forged = json.loads(bundle.files[name])
+    forged["metrics"]["predicted"] += 0.1
+    forged["violations"] = []
+    files = {**bundle.files, name: json.dumps(forged).encode()}
+    path = tmp_path / "forged.zip"
+    path.write_bytes(seal(Bundle(bundle.model, bundle.year, bundle.audits, files)))
+    done = CliRunner().invoke(main, ["audit", "verify", str(path)])
+    assert done.exit_code == 1, done.output
+    assert "predicted was" in done.output
+    assert "the violations were []" in done.output
+
+
+def test_outcomes_that_arrive_later_conclude_the_audit_again_and_supersede_it(place, tmp_path):
+    run_audit(MODEL, place.data, "2026-02", **place.options())
+    (before,) = audit_history("dynamask-audits", "icu")
+    ids = np.load(Path(place.data) / "ids.npy")
+    table = tmp_path / "outcomes.csv"
+    table.write_text("stay,died\n" + "\n".join(f"{stay},{int(stay) % 2}" for stay in ids))
+    done = CliRunner().invoke(main, ["audit", "labels", "--model", "icu", "--labels", str(table)])
+    assert "outcomes; ok, now" in done.output, done.output
+    entries = audit_history("dynamask-audits", "icu")
+    (now,) = [entry for entry in entries if not entry.superseded]
+    assert len(entries) == 2
+    assert now.run_id != before.run_id
+    assert now.metrics["calibration"] != before.metrics["calibration"]
+    assert now.metrics["predicted"] == before.metrics["predicted"]
+    assert mlflow.get_run(before.run_id).data.tags["dynamask.superseded_by"] == now.run_id
+    assert add_labels("icu", read_labels(table)) == []  # the same outcomes again change nothing
+    assert verify_evidence_of(tmp_path).good
+
+
+def verify_evidence_of(folder: Path):
+    write_evidence("icu", "2026", folder / "evidence.zip")
+    return verify_evidence(folder / "evidence.zip")
+
+
+def test_references_are_replaced_and_those_that_nothing_needs_are_pruned(place):
+    (first,) = list_references("icu")
+    assert first.pinned_to == ("1",)
+    second = build_reference(MODEL, place.data, "2026-01", **place.options(reference_instances=150))["run_id"]
+    pinned = {reference.run_id: reference.pinned_to for reference in list_references("icu")}
+    assert pinned == {first.run_id: (), second: ("1",)}
+    assert [reference.run_id for reference in prune_references("icu")] == [first.run_id]
+    assert [reference.run_id for reference in list_references("icu")] == [second]
+
+    files = list(Path(place.shards, "shards").rglob("*.npz"))
+    for path in files[:2]:
+        os.utime(path, (0, 0))
+    assert prune_store(place.shards, 30)[0] == 2
+    verdict = run_audit(MODEL, place.data, "2026-02", **place.options())
+    assert verdict.reference_run_id == second
+
+
+def test_a_gate_by_subgroups_refuses_what_holds_only_on_average(place, tmp_path):
+    from dataclasses import replace
+
+    from audit_hospital import Lactate, hospital, register
+
+    from dynamask_mlflow.audit import GateLimits, GateState
+
+    whole = hospital()
+    unit = np.where(np.arange(len(whole)) % 2 == 0, "MICU", "SICU")
+    data = str(replace(whole, attributes={"unit": unit}).save(tmp_path / "units"))
+    register(place.folder, Lactate(lactate=0.9))
+    options = place.options(instances=80, by=("unit",), group_minimum=20, permutations=1499)
+    limits = GateLimits(minimum=40, group_risk=0.0001, channel=0.9, hours=0.9, auroc=0.9, auprc=0.9, faithfulness=9)
+    result = run_gate("models:/icu/2", "models:/icu/1", data, "2026-02", limits=limits, **options)
+    assert result.state == GateState.REFUSED
+    assert {check.name for check in result.checks if check.state == GateState.REFUSED} == {"unit MICU", "unit SICU"}
