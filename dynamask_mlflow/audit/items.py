@@ -84,13 +84,14 @@ def read_items(source: Any, features: str, channel: str, ids: Sequence[str]) -> 
     """
     from dynamask_mlflow.data.engine import Engine
     from dynamask_mlflow.data.features import load_feature_set
-    from dynamask_mlflow.data.pipeline import register_cohort
+    from dynamask_mlflow.data.pipeline import before_predictions, register_cohort
 
     chosen = load_feature_set(features)
     place = chosen.channel_names.index(channel)
     with Engine("512MB", 1) as engine:
         try:
             stays, _ = source.stays(engine)
+            stays = before_predictions(stays, chosen.hours)
             wanted = stays[stays["stay_id"].astype(str).isin(set(ids))].reset_index(drop=True)
             codes, _ = source.codes(engine, chosen)
             own = codes.only(place)

@@ -73,7 +73,7 @@ def build(
     with Engine(config.memory_limit, config.threads) as engine:
         try:
             stays, findings = source.stays(engine)
-            stays = _before_predictions(stays, features.hours)
+            stays = before_predictions(stays, features.hours)
             report("stays", len(stays))
             findings += contracts.check_stays(stays, LABELS.get(config.label, "died_hospital"))
             raise_errors(findings)
@@ -140,7 +140,7 @@ def build(
     )
 
 
-def _before_predictions(stays: pd.DataFrame, hours: int) -> pd.DataFrame:
+def before_predictions(stays: pd.DataFrame, hours: int) -> pd.DataFrame:
     """Where a source names prediction times, the window ends with them, and holds what was known then."""
     import pandas as pd
 
