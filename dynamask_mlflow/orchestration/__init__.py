@@ -9,6 +9,7 @@ from dynamask_mlflow._lazy import lazy_names
 
 if TYPE_CHECKING:
     from dynamask_mlflow.orchestration.dag import build_audit_dag
+    from dynamask_mlflow.orchestration.gate import GateOptions, gate_task
     from dynamask_mlflow.orchestration.group import audit_task_group
     from dynamask_mlflow.orchestration.hook import MlflowHook
     from dynamask_mlflow.orchestration.link import MlflowRunLink
@@ -19,23 +20,27 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Execution": "options",
+    "GateOptions": "gate",
     "MlflowHook": "hook",
     "MlflowRunLink": "link",
     "MlflowTagNotifier": "notifier",
     "audit_task_group": "group",
     "build_audit_dag": "dag",
     "build_reference_dag": "reference_dag",
+    "gate_task": "gate",
     "resolve_window": "windows",
 }
 
 __all__ = [
     "Execution",
+    "GateOptions",
     "MlflowHook",
     "MlflowRunLink",
     "MlflowTagNotifier",
     "audit_task_group",
     "build_audit_dag",
     "build_reference_dag",
+    "gate_task",
     "resolve_window",
 ]
 

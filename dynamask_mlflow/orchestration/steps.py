@@ -50,6 +50,30 @@ def open_reference(source: Mapping[str, Any], config: Mapping[str, Any], rebuild
     )
 
 
+def gate(
+    source: Mapping[str, Any], limits: Mapping[str, Any], config: Mapping[str, Any], threads: int | None
+) -> dict[str, Any]:
+    """What the gate says of a version, which is recorded on it."""
+    from dynamask_mlflow.audit import AuditConfig, GateLimits, run_gate
+
+    if threads is not None:
+        import torch
+
+        torch.set_num_threads(threads)
+    found = run_gate(
+        source["model"],
+        source["against"],
+        source["data"],
+        source["window"],
+        split=source.get("split") or None,
+        limits=GateLimits.from_mapping(limits),
+        config=AuditConfig.from_mapping(config),
+        store=source.get("store") or None,
+    )
+    about = {"model": found.model, "version": found.version, "against": found.against, "window": found.window}
+    return {**about, "state": str(found.state), "stays": found.stays, "reasons": list(found.reasons)}
+
+
 def plan(request: dict[str, Any], shards: int | None) -> list[dict[str, str]]:
     """The shards, each with a label that people can read."""
     from dynamask_mlflow.audit import plan_audit, plan_reference

@@ -204,3 +204,13 @@ def test_a_version_gets_its_reference_once(dags, ward) -> None:
     run = dags["ward_reference"].test(logical_date=month(2), run_conf={"model": "models:/ward-risk/2"})
     assert str(run.state) == "success"
     assert "dynamask.reference_run_id" in client.get_model_version("ward-risk", "2").tags
+
+
+def test_a_gate_lets_the_same_version_pass_and_fails_where_it_cannot_tell(dags, ward) -> None:
+    from mlflow import MlflowClient
+
+    run = dags["ward_gate"].test()
+    assert states(run) == {"gate": "success"}
+    version = MlflowClient(ward.uri).get_model_version_by_alias("ward-risk", "champion")
+    assert version.tags["dynamask.gate"].startswith("passed against version")
+    assert states(dags["ward_strict_gate"].test()) == {"gate": "failed"}

@@ -134,7 +134,8 @@ def paired_performance(
     before, now = of(first, outcomes, weights), of(second, outcomes, weights)
     found = {}
     for name in before:
-        gaps = now[name] - before[name]
+        with np.errstate(invalid="ignore"):  # without a case, or without another stay, there is no score
+            gaps = now[name] - before[name]
         if not np.isfinite(gaps[0]):
             continue
         low, high = np.nanquantile(gaps[1:], [0.025, 0.975])

@@ -10,7 +10,14 @@ from typing import Any
 
 from airflow.sdk import DAG, Asset, BaseNotifier
 
-from dynamask_mlflow.orchestration import Execution, audit_task_group, build_audit_dag, build_reference_dag
+from dynamask_mlflow.orchestration import (
+    Execution,
+    GateOptions,
+    audit_task_group,
+    build_audit_dag,
+    build_reference_dag,
+    gate_task,
+)
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from ward_settings import SETTINGS
@@ -112,3 +119,24 @@ celery = build_audit_dag(
 reference = build_reference_dag(MODEL, DATA, dag_id="ward_reference", **SHARED)
 with DAG("ward_group", schedule=None, catchup=False) as grouped:
     audit_task_group(MODEL, DATA, window="2026-0{{ 1 + 1 }}", experiment="grouped", **SHARED)
+
+with DAG("ward_gate", schedule=None) as gate:
+    gate_task(
+        MODEL,
+        "@champion",
+        DATA,
+        limits={"minimum": 20},
+        config=SETTINGS,
+        options=GateOptions(window="2026-02", store=str(ROOT / "store")),
+        execution=QUICK,
+    )
+with DAG("ward_strict_gate", schedule=None) as strict_gate:
+    gate_task(
+        MODEL,
+        "@champion",
+        DATA,
+        limits={"minimum": 1_000_000},
+        config=SETTINGS,
+        options=GateOptions(window="2026-02", store=str(ROOT / "store"), fail_on=("refused", "inconclusive")),
+        execution=QUICK,
+    )
