@@ -37,3 +37,12 @@ class ModelUri:
     def __str__(self) -> str:
         which = f"@{self.alias}" if self.alias else f"/{self.version}" if self.version else ""
         return f"models:/{self.name}{which}"
+
+
+def registered_name(text: str) -> str:
+    """The name in an address, or the name itself.
+
+    >>> registered_name("models:/icu-mortality@champion"), registered_name("icu-mortality")
+    ('icu-mortality', 'icu-mortality')
+    """
+    return ModelUri.parse(text).name if text.startswith("models:/") else text

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dynamask_mlflow._files import whole_file
+from dynamask_mlflow._model_uri import registered_name
 from dynamask_mlflow._version import __version__
 from dynamask_mlflow.audit.arrays import ANCHORS, MADE_FROM, MEASURED, OTHERS, REFERENCE, MadeFrom
 from dynamask_mlflow.audit.episodes import episodes
@@ -73,7 +74,7 @@ def collect(model: str, year: str, experiment: str = EXPERIMENT) -> Bundle:
     """Everything from MLflow: only what was logged, nothing from a store."""
     from dynamask_mlflow.audit.bundle_page import render_bundle
 
-    name = model.removeprefix("models:/").partition("@")[0].partition("/")[0]
+    name = registered_name(model)
     entries = [entry for entry in audit_history(experiment, name) if entry.start.startswith(str(year))]
     if not entries:
         raise AuditError(f"Expected audits of {name!r} in {year}, but there are none in the experiment {experiment!r}.")

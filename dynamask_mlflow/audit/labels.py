@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from dynamask_mlflow._model_uri import registered_name
 from dynamask_mlflow._provenance import digest
 from dynamask_mlflow.audit import publish
 from dynamask_mlflow.audit import tags as t
@@ -53,7 +54,7 @@ def add_labels(model: str, labels: Labels, experiment: str = EXPERIMENT) -> list
     Args:
         labels: stay -> outcome. With `hash_ids` the stays are named as before, by their own ids.
     """
-    name = model.removeprefix("models:/").partition("@")[0].partition("/")[0]
+    name = registered_name(model)
     entries = audit_history(experiment, name, superseded=False)
     if not entries:
         raise AuditError(f"Expected audits of {name!r} in the experiment {experiment!r}, but there are none.")

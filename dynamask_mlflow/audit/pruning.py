@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from dynamask_mlflow._model_uri import registered_name
 from dynamask_mlflow.audit import tags as t
 from dynamask_mlflow.audit.history import audit_history
 from dynamask_mlflow.audit.reference import EXPERIMENT
@@ -41,7 +42,7 @@ def list_references(model: str, experiment: str = EXPERIMENT) -> list[StoredRefe
     home = client.get_experiment_by_name(experiment)
     if home is None:
         return []
-    name = model.removeprefix("models:/").partition("@")[0].partition("/")[0]
+    name = registered_name(model)
     wanted = f"{tag_equals(t.KIND, 'reference')} and {tag_equals(t.MODEL, name)}"
     runs = client.search_runs([home.experiment_id], wanted, order_by=["attributes.start_time ASC"], max_results=5000)
     pins: dict[str, list[str]] = {}

@@ -90,9 +90,8 @@ def run(
 
         processes = options.pop("processes")
         what = {name: options.pop(name) for name in ("data", "store", "experiment")}
-        named = {"by": by, "events": options.pop("events"), "events_source": options.pop("events_source")}
-        given = tuple(f"{name}={value}" for name, value in named.items() if value is not None)
-        config = open_settings(**{**options, "settings": (*options["settings"], *given)})
+        tables = {name: options.pop(name) for name in ("events", "events_source")}
+        config = open_settings(**options, **named_settings(by=listed(by), **tables))
         verdict = run_audit(
             model,
             window=window,
@@ -275,12 +274,23 @@ def reconcile(
     sys.exit(worst(states).exit_code if states else 0)
 
 
+def listed(text: str | None) -> list[str] | None:
+    """The parts of "sex,unit"."""
+    return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
+
+
+def named_settings(**settings: Any) -> dict[str, Any]:
+    """Settings with an option of their own, those that were given."""
+    return {name: value for name, value in settings.items() if value is not None}
+
+
 def open_settings(
     tracking_uri: str | None,
     config_file: Path | None,
     settings: tuple[str, ...],
     threads: int,
     trust: tuple[str, ...] = (),
+    **named: Any,
 ) -> AuditConfig:
     import torch
 
@@ -292,7 +302,7 @@ def open_settings(
         os.environ["DYNAMASK_TRUST"] = ",".join(trust)  # processes that fit beside this one inherit it
     track(tracking_uri)
     torch.set_num_threads(threads)
-    return AuditConfig.from_mapping({**read_settings(config_file), **parse_settings(settings)})
+    return AuditConfig.from_mapping({**read_settings(config_file), **parse_settings(settings), **named})
 
 
 def _tell(done: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from dynamask_mlflow.cli.audit import open_settings, shared_options
+from dynamask_mlflow.cli.audit import listed, named_settings, open_settings, shared_options
 from dynamask_mlflow.cli.common import read_settings, reported
 
 
@@ -34,9 +34,7 @@ def gate(model: str, against: str, limits_file: Path | None, by: str | None, as_
 
         more = {name: options.pop(name) for name in ("data", "window", "store", "split", "processes")}
         record = not options.pop("no_record")
-        if by is not None:
-            options["settings"] = (*options["settings"], f"by={by}")
-        config = open_settings(**options)
+        config = open_settings(**options, **named_settings(by=listed(by)))
         limits = GateLimits.from_mapping(read_settings(limits_file))
         more["processes"] = more["processes"] or default_processes(config.instances, config)
         result = run_gate(model, against, limits=limits, config=config, record=record, **more)

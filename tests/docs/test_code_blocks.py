@@ -47,6 +47,7 @@ model = model()
     "docs/audits.md": """
 from pathlib import Path
 Path("gate.yaml").write_text("channel: 0.1")
+Path("deaths.csv").write_text("stay,died\\n" + "\\n".join(f"{stay},{stay % 2}" for stay in range(400, 500)))
 """,
 }
 

@@ -70,6 +70,7 @@ def dataset() -> StayDataset:
         channel_names=CHANNELS,
         preprocessing=statistics,
         report={"findings": [], "exclusions": [], "stays_in": n},
+        attributes={"sex": np.where(np.arange(n) % 2 == 0, "female", "male"), "age_group": np.full(n, "65-79")},
     )
 
 
