@@ -69,7 +69,12 @@ def add_labels(model: str, labels: Labels, experiment: str = EXPERIMENT) -> list
 
 
 def read_labels(path: str | Path) -> dict[str, float]:
-    """stay -> outcome, from a CSV or Parquet table whose first column names stays and whose last is the outcome."""
+    """stay -> outcome, from a CSV or Parquet table whose first column names stays and whose last is the outcome.
+
+    >>> _ = Path("deaths.csv").write_text("stay,died\\n7,1\\n8,0\\n9,\\n")
+    >>> read_labels("deaths.csv")
+    {'7': 1.0, '8': 0.0}
+    """
     import pandas as pd
 
     frame = pd.read_parquet(path) if str(path).endswith(".parquet") else pd.read_csv(path)

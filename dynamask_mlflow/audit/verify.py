@@ -67,6 +67,12 @@ def verify_evidence(path: str | Path, expect: str | None = None) -> Verification
 
     Raises:
         TamperedError: if a byte differs from what was written.
+
+    >>> _ = Path("evidence.zip").write_bytes(b"something else")
+    >>> verify_evidence("evidence.zip")
+    Traceback (most recent call last):
+    ...
+    dynamask_mlflow.audit.verify.TamperedError: Expected the seal ...
     """
     data = Path(path).read_bytes()
     sealed = data[-SEAL:].decode("ascii", errors="replace")

@@ -17,6 +17,7 @@ import dynamask_mlflow
 # Functions that need a registered model, a tracking server or Airflow: the guides show them, and the suite of their
 # room runs them. Nothing is added here.
 ELSEWHERE = {
+    "dynamask_mlflow.audit.add_labels",
     "dynamask_mlflow.audit.audit_history",
     "dynamask_mlflow.audit.build_reference",
     "dynamask_mlflow.audit.close_run",
@@ -24,6 +25,7 @@ ELSEWHERE = {
     "dynamask_mlflow.audit.finish_reference",
     "dynamask_mlflow.audit.fit_shard",
     "dynamask_mlflow.audit.gather",
+    "dynamask_mlflow.audit.list_references",
     "dynamask_mlflow.audit.load_reference",
     "dynamask_mlflow.audit.pending_windows",
     "dynamask_mlflow.audit.plan_audit",
@@ -31,11 +33,13 @@ ELSEWHERE = {
     "dynamask_mlflow.audit.plan_shards",
     "dynamask_mlflow.audit.prepare_audit",
     "dynamask_mlflow.audit.prepare_reference",
+    "dynamask_mlflow.audit.prune_references",
     "dynamask_mlflow.audit.publish_version_state",
     "dynamask_mlflow.audit.reconcile",
     "dynamask_mlflow.audit.report_audit",
     "dynamask_mlflow.audit.run_audit",
     "dynamask_mlflow.audit.run_gate",
+    "dynamask_mlflow.audit.write_evidence",
     "dynamask_mlflow.data.build",
     "dynamask_mlflow.data.open_source",
     "dynamask_mlflow.load_model",
@@ -43,6 +47,7 @@ ELSEWHERE = {
     "dynamask_mlflow.orchestration.audit_task_group",
     "dynamask_mlflow.orchestration.build_audit_dag",
     "dynamask_mlflow.orchestration.build_reference_dag",
+    "dynamask_mlflow.orchestration.gate_task",
     "dynamask_mlflow.training.train_and_register",
 }
 
