@@ -156,11 +156,7 @@ def evaluate_model(state: DemoState) -> DemoState:
         source=str(state.settings.folder / "dataset"),
         name=f"test stays until {state.settings.until}",
     )
-    words = {
-        "time_unit": "hour",
-        "class_names": ["survives", "dies"],
-        "title": "ICU mortality, synthetic hospital",
-    }
+    words = {"title": "ICU mortality, synthetic hospital", "log_inputs": True}  # classes, hours and units: of the model
     sample = {"instances": state.settings.instances, "sampling": "risk", "progress": False}
     mlflow.set_experiment(EXPERIMENT)
     with mlflow.start_run(run_name="evaluate") as run:

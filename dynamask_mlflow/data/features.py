@@ -39,7 +39,7 @@ class Channel:
     """One column of the tensor.
 
     Attributes:
-        name: as it appears in the tensor, the report and the model.
+        name: as it appears in the tensor and the model. label: as a clinician knows it, "Potassium (lab)".
         kind: "lab", "vital" or "static".
         groups: the codes, by unit.
         fill: how gaps between observations are filled (`FILLS`).
@@ -60,6 +60,7 @@ class Channel:
     static: str = ""
     levels: Mapping[str, float] = field(default_factory=dict)
     other: float | None = None
+    label: str = ""
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,10 @@ class FeatureSet:
 
     @property
     def digest(self) -> str:
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:16]
+        stored = asdict(self)
+        for channel in stored["channels"]:
+            del channel["label"]  # a name for readers changes no tensor
+        return hashlib.sha256(json.dumps(stored, sort_keys=True).encode()).hexdigest()[:16]
 
     def members(self, require: str) -> tuple[str, ...]:
         """The channels behind "none", "all", the name of a group, or a comma-separated list of channels."""
@@ -210,6 +214,7 @@ def _channel(entry: Any, fill_by_kind: Mapping[str, str], where: str) -> Channel
         static=str(entry.get("static", "")),
         levels={str(key).upper(): float(value) for key, value in entry.get("levels", {}).items()},
         other=None if entry.get("other") is None else float(entry["other"]),
+        label=str(entry.get("label", "")),
     )
 
 

@@ -38,6 +38,7 @@ class Preprocessing:
     default: tuple[float, ...]
     fitted_on_stays: int
     fitted_on_patients: int
+    labels: tuple[str, ...] = ()  # what a reader calls the channels
 
     def apply(self, values: FloatArray, observed: BoolArray, rows: int = 2048) -> FloatArray:
         """Fill, impute and standardise in place; `values` is (N, T, d), 0 where not `observed`."""
@@ -62,7 +63,10 @@ class Preprocessing:
         return x * np.asarray(self.std, dtype=np.float32) + np.asarray(self.mean, dtype=np.float32)
 
     def to_dict(self) -> dict[str, Any]:
-        return {"schema_version": SCHEMA_VERSION, **asdict(self)}
+        stored = asdict(self)
+        if not self.labels:
+            del stored["labels"]
+        return {"schema_version": SCHEMA_VERSION, **stored}
 
     def to_json(self) -> str:
         return json.dumps(self.to_dict(), indent=2)
@@ -136,6 +140,7 @@ def fit(
         default=tuple(default),
         fitted_on_stays=len(chosen),
         fitted_on_patients=patients,
+        labels=tuple(channel.label or channel.name for channel in features.channels),
     )
 
 

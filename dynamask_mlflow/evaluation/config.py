@@ -10,9 +10,10 @@ from typing import Any, Self
 from dynamask_mlflow._paths import local_path
 from dynamask_mlflow._validation import ConfigError, check_mapping, check_types, shown
 from dynamask_mlflow.masks.config import ExplainConfig
+from dynamask_mlflow.masks.target_spec import parse_target
 
 SAMPLINGS = ("random", "class", "risk", "first")
-CURVE_AREAS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
+CURVE_AREAS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # the scale of the masks, which hold a few per cent
 _DEVICE = re.compile(r"auto|(?:cpu|cuda|mps|xpu|hpu|xla|privateuseone)(?::\d{1,3})?")
 _COUNTS = {
     "instances": 1,
@@ -49,8 +50,11 @@ class EvaluationConfig(ExplainConfig):
         log_inputs: put the series into the report. Off: artifacts hold masks and ids, never raw values.
         hash_ids: replace ids by keyed hashes; the key is the environment variable DYNAMASK_ID_SALT, which must be set.
         min_group: the profile has no number of fewer instances than this. Masks and table are still of each instance.
+        more_targets: other targets to explain as well, for instance other horizons of a forecast; the report has a
+            choice between them. Metrics are of `target` alone.
+        threshold: the risk from which a reader is alarmed; drawn in the report of a binary classifier.
         title: of the report.
-        time_unit: what one step is called in the report: "hour", "day", ...
+        time_unit: what one step is called in the report: "hour", ...; None: as the model was logged, or "step".
         spool: folder for results on their way to the server; None is the system's folder for temporary files.
     """
 
@@ -67,8 +71,10 @@ class EvaluationConfig(ExplainConfig):
     log_inputs: bool = False
     hash_ids: bool = False
     min_group: int = 1
+    more_targets: tuple[str, ...] = ()
+    threshold: float = 0.5
     title: str | None = None
-    time_unit: str = "step"
+    time_unit: str | None = None
     spool: str | None = None
 
     def __post_init__(self) -> None:
@@ -97,6 +103,13 @@ class EvaluationConfig(ExplainConfig):
             if value is not None and not least <= value <= _LARGEST:
                 every = ", or None for all" if name == "instances" else ""
                 raise ConfigError(f"Expected {name} >= {least}{every}, but got {value}.")
+        if not 0 < self.threshold < 1:
+            raise ConfigError(f"Expected threshold in (0, 1), but got {self.threshold}.")
+        for target in self.more_targets:
+            try:
+                parse_target(target, self.class_names)
+            except ValueError as error:
+                raise ConfigError(f"In more_targets: {error}") from error
         if self.sampling not in SAMPLINGS:
             raise ConfigError(f"Expected sampling to be one of {SAMPLINGS}, but got {self.sampling!r}.")
         if not _DEVICE.fullmatch(self.device):

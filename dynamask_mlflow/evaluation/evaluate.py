@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from dynamask_mlflow.evaluation.sampling import choose_rows
 from dynamask_mlflow.evaluation.sanity import random_outputs, randomized_weights, rank_similarity
 from dynamask_mlflow.evaluation.scoring import Controls
 from dynamask_mlflow.evaluation.sequences import Sequences
+from dynamask_mlflow.masks.result import Masks
 
 if TYPE_CHECKING:
     import torch
@@ -40,6 +41,7 @@ class Evaluation:
         seconds: of the whole, and in parts: name -> seconds.
         sanity: likeness of the masks to those of the same network with randomised weights.
         random_outputs: whether the network answers the same question differently each time.
+        views: target -> masks of it, for the other targets that were asked for.
     """
 
     task: str
@@ -50,6 +52,7 @@ class Evaluation:
     seconds: Mapping[str, float]
     sanity: float | None = None
     random_outputs: bool = False
+    views: Mapping[str, Masks] = field(default_factory=dict)
 
     @property
     def main(self) -> MethodRun:
@@ -92,11 +95,14 @@ def evaluate_masks(
     clock = dict(explained.seconds)
     clock["predict"] += sampling
     clock["sanity"] = time.perf_counter() - start
+    start = time.perf_counter()
+    views = _views(main, explained, config)
+    clock["more_targets"] = time.perf_counter() - start
     clock["total"] = time.perf_counter() - begin
     if explained.failures:
         _warn_of_failures(explained.failures, sampled, config.hash_ids)
     named = {sampled.ids[row]: reason_of(error) for row, error in sorted(explained.failures.items())}
-    return Evaluation(task, explained.sample, explained.outputs, explained.runs, named, clock, sanity, noisy)
+    return Evaluation(task, explained.sample, explained.outputs, explained.runs, named, clock, sanity, noisy, views)
 
 
 def _check_names(config: EvaluationConfig) -> None:
@@ -140,6 +146,21 @@ def _sanity(explainer: Explainer, explained: Explained, config: EvaluationConfig
     with randomized_weights(explainer.network, config.seed):
         blind, good, _ = explainer.masks_of_each(some, rows)
     return rank_similarity(explained.main.masks.scores[:count][good], blind.scores, some.eligible[good])
+
+
+def _views(explainer: Explainer, explained: Explained, config: EvaluationConfig) -> dict[str, Masks]:
+    """Masks of the other targets; a target that cannot be explained for all instances is left out."""
+    found = {}
+    rows = np.arange(len(explained.sample))
+    for target in config.more_targets:
+        asked = replace(explainer, config=replace(explainer.config, target=target))
+        masks, good, failures = asked.masks_of_each(explained.sample, rows)
+        if good.all():
+            found[target] = masks
+        else:
+            reason = reason_of(next(iter(failures.values())))
+            _logger.warning("dynamask: the target %s is left out: %s", target, reason)
+    return found
 
 
 def _warn_of_failures(failures: Mapping[int, Exception], sampled: Sequences, hash_ids: bool) -> None:

@@ -27,6 +27,8 @@ class ModelSettings:
         steps, channels: the shape (T, d) of one input.
         channel_names: d names, in the order of the network's inputs.
         times: T labels of the steps, if there are any.
+        class_names, time_unit: what the classes and one step are called: ("survives", "dies"), "hour".
+        channel_labels, units: d names as a reader knows them, "Potassium (lab)", and units, "mmol/L", for the report.
         preprocessing: statistics of the preprocessing (JSON-able). They are carried, not applied: `predict`
             takes what the network was trained on. Scaling that shall be applied belongs into the network.
         explain: default settings of explanations: keys of `ExplainConfig`.
@@ -38,6 +40,10 @@ class ModelSettings:
     channels: int
     channel_names: tuple[str, ...] | None = None
     times: tuple[Any, ...] | None = None
+    class_names: tuple[str, ...] | None = None
+    time_unit: str | None = None
+    channel_labels: tuple[str, ...] | None = None
+    units: tuple[str, ...] | None = None
     preprocessing: Mapping[str, Any] | None = None
     explain: Mapping[str, Any] = field(default_factory=dict)
 
@@ -50,7 +56,10 @@ class ModelSettings:
             raise ValueError(
                 f"Expected output to be one of {OUTPUTS[self.task]} for {self.task}, but got {self.output!r}."
             )
-        for name, size in (("channel_names", self.channels), ("times", self.steps)):
+        if self.class_names is not None:
+            object.__setattr__(self, "class_names", tuple(self.class_names))
+        of_channels = dict.fromkeys(("channel_names", "channel_labels", "units"), self.channels)
+        for name, size in {**of_channels, "times": self.steps}.items():
             values = getattr(self, name)
             if values is not None:
                 object.__setattr__(self, name, tuple(values))

@@ -10,16 +10,45 @@ from numpy.typing import NDArray
 from dynamask_mlflow.evaluation.config import EvaluationConfig
 from dynamask_mlflow.evaluation.evaluate import Evaluation
 from dynamask_mlflow.evaluation.explain_and_score import MethodRun
+from dynamask_mlflow.evaluation.labels import Labels
+from dynamask_mlflow.evaluation.paired import compare_with_rivals
 from dynamask_mlflow.evaluation.profile import Profile
+from dynamask_mlflow.evaluation.report_parts import (
+    binary_risk,
+    calibration_of,
+    contributions_of,
+    groups_of,
+    population_of,
+    target_views,
+)
 from dynamask_mlflow.evaluation.sequences import Sequences
-from dynamask_mlflow.report import Curves, MethodResult, ReportData
+from dynamask_mlflow.report import Curves, MethodResult, Paired, ReportData
 
-_IN_TABLE = ("area", "entropy", "information", "ce", "squared_error", "comprehensiveness", "sufficiency")
+_IN_TABLE = (
+    "area",
+    "certainty",
+    "answer_shift",
+    "entropy",
+    "information",
+    "ce",
+    "ce_shift",
+    "squared_error",
+    "comprehensiveness",
+    "sufficiency",
+)
 
 
 def report_data(
-    evaluation: Evaluation, profile: Profile, config: EvaluationConfig, *, model: str, created_at: str
+    evaluation: Evaluation,
+    profile: Profile,
+    config: EvaluationConfig,
+    *,
+    model: str,
+    created_at: str,
+    labels: Labels | None = None,
 ) -> ReportData:
+    """Everything the page shows; raw values only if the configuration has `log_inputs`."""
+    labels = labels or Labels(config.class_names, config.time_unit or "step")
     run = evaluation.main
     task: Any = evaluation.task
     grid = _grid(run, config)
@@ -35,20 +64,29 @@ def report_data(
         ids=list(sample.ids),
         channel_names=list(sample.channel_names),
         times=list(sample.times),
-        time_unit=config.time_unit,
+        time_unit=labels.time_unit,
+        channel_labels=labels.channel_labels,
+        units=labels.units,
         masks=masks.masks,
         scores=masks.scores,
         predictions=evaluation.outputs[shown],
         predictions_without=run.scores.without[shown],
         targets=targets if targets is None or _fits(targets, evaluation) else None,
-        class_names=config.class_names,
+        class_names=labels.class_names,
         per_step=evaluation.per_step,
-        metrics={name: values[shown] for name, values in {**instance_metrics(run), **_remarks(run)}.items()},
+        metrics={name: values[shown] for name, values in _metrics(run).items()},
+        contributions=contributions_of(masks, evaluation, labels, config.target),
+        views=target_views(evaluation, labels, shown),
+        population=population_of(evaluation),
+        threshold=config.threshold if binary_risk(evaluation) is not None else None,
+        paired={name: Paired(**found) for name, found in compare_with_rivals(run.scores.each).items()},
+        groups=groups_of(evaluation, config, labels),
+        calibration=calibration_of(evaluation),
         summary=run.scores.summary(),
         errors=_on_grid(masks.areas, masks.errors, grid),
         lengths=sample.lengths,
         observed=sample.observed,
-        inputs=_inputs(sample) if config.log_inputs else None,
+        inputs=labels.raw(_inputs(sample)) if config.log_inputs else None,
         profile_by_channel=profile.by_channel,
         profile_by_time=profile.by_time,
         profile=profile.by_cell,
@@ -68,6 +106,13 @@ def instance_metrics(run: MethodRun) -> dict[str, NDArray[Any]]:
     if "acc" in each:
         shown["flipped"] = each["acc"] < 1
     return shown
+
+
+def _metrics(run: MethodRun) -> dict[str, NDArray[Any]]:
+    """What the table shows, the fit's remarks, and what each mask is checked by."""
+    checks = ("answer_shift/random", "squared_error/random")
+    each = run.scores.each
+    return {**instance_metrics(run), **_remarks(run), **{name: each[name] for name in checks if name in each}}
 
 
 def _remarks(run: MethodRun) -> dict[str, NDArray[np.bool_]]:
@@ -100,7 +145,9 @@ def _curves(run: MethodRun, config: EvaluationConfig, grid: NDArray[np.float64])
     for name, curve in run.scores.curves.items():
         plain, _, twin = name.partition("/")
         (random if twin else values)[plain] = _on_grid(config.curve_areas, curve, grid)
-    return Curves(areas=grid, values=values, random=random)
+    ends = {name: _on_grid(config.curve_areas, both, grid) for name, both in run.scores.intervals.items()}
+    low, high = ({name: both[side] for name, both in ends.items()} for side in (0, 1))
+    return Curves(areas=grid, values=values, random=random, low=low, high=high)
 
 
 def _comparison(evaluation: Evaluation, config: EvaluationConfig) -> dict[str, MethodResult]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dynamask_mlflow import metrics
 from dynamask_mlflow.evaluation.erasure import Each, Eraser, Floats, Predict
+from dynamask_mlflow.evaluation.paired import mean_interval
 from dynamask_mlflow.evaluation.sequences import Sequences
+from dynamask_mlflow.evaluation.target_value import answer_shift
 from dynamask_mlflow.masks.result import Masks
 
 CHUNK = 256  # instances at a time: memory does not grow with their number
@@ -22,14 +24,18 @@ class Scores:
 
     Attributes:
         each: name -> (N,). Shifts have a twin `<name>/random` for as many cells drawn at random, NaN for
-            instances outside the control.
+            instances outside the control, and `<name>/other` for as many cells of another instance's mask.
+            `ce_shift` is CE above that of the unperturbed predictions, `answer_shift` how far the explained answer
+            moves back towards its reference.
         curves: name -> (A,) means at the areas of the curves, with their random twins.
         without: the predictions after the salient cells were replaced by their average over time.
+        intervals: name -> (2, A) a 95 % interval over the instances around each point of a curve.
     """
 
     each: Mapping[str, NDArray[np.float64]]
     curves: Mapping[str, NDArray[np.float64]]
     without: Floats
+    intervals: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
 
     def summary(self) -> dict[str, float]:
         """Means over the instances; what is undefined everywhere is left out."""
@@ -83,8 +89,10 @@ def score(
             each |= more
         parts.append((each, curves, without))
     each = {name: np.concatenate([part[0][name] for part in parts]) for name in parts[0][0]}
-    curves = {name: np.concatenate([part[1][name] for part in parts], axis=1).mean(axis=1) for name in parts[0][1]}
-    return Scores(each, curves, np.concatenate([part[2] for part in parts]))
+    points = {name: np.concatenate([part[1][name] for part in parts], axis=1) for name in parts[0][1]}
+    curves = {name: values.mean(axis=1) for name, values in points.items()}
+    intervals = {name: mean_interval(values) for name, values in points.items() if "/" not in name}
+    return Scores(each, curves, np.concatenate([part[2] for part in parts]), intervals)
 
 
 def removes_mask(masks: Masks) -> bool:
@@ -103,9 +111,33 @@ def _of_masks(masks: Masks, eraser: Eraser) -> tuple[Each, Floats]:
         "entropy_normalized": entropy / (where.sum(axis=(1, 2)) * np.log(2)),
         "information": metrics.information(masks.masks, where),
         "information_normalized": metrics.information_ratio(masks.masks, where),
+        "certainty": _certainty(masks, where),
         **shifts,
     }
-    return each, without
+    return each | _above_unperturbed(each, eraser) | _moved_back(masks, eraser, without), without
+
+
+def _moved_back(masks: Masks, eraser: Eraser, after: Floats) -> Each:
+    """How far the explained answer moves back towards its reference."""
+    shift = answer_shift(eraser.outputs, after, masks.direction, masks.target, eraser.task)
+    return {} if shift is None else {"answer_shift": shift}
+
+
+def _certainty(masks: Masks, where: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Mean coefficient of the cells in the mask of whole cells: how likely they are salient; NaN without any."""
+    chosen = masks.binary & where
+    count = chosen.sum(axis=(1, 2))
+    total = np.where(chosen, masks.masks, 0.0).sum(axis=(1, 2), dtype=np.float64)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+def _above_unperturbed(shifts: Each, eraser: Eraser) -> Each:
+    """CE above that of the unperturbed predictions, which is not 0; a squared error is above 0 as it is."""
+    names = [name for name in shifts if name.split("/")[0] == "ce"]
+    if not names:
+        return {}
+    plain = eraser.shift(eraser.outputs)["ce"]
+    return {name.replace("ce", "ce_shift", 1): shifts[name] - plain for name in names}
 
 
 def _beside_random(
@@ -119,8 +151,14 @@ def _beside_random(
     each, curves = eraser.along(curve_areas)
     names = tuple(each)
     chance = rng.random(masks.scores.shape)
-    shifts, _ = replace(eraser, ranking=chance, removal=None).removed(masks.area)
-    each |= {f"{name}/random": values for name, values in shifts.items()}
+    rivals = {"random": chance}
+    if len(chance) > 1:  # another instance's mask: what is common to all of them explains none
+        rivals["other"] = np.roll(masks.scores, 1, axis=0)
+    for rival, ranking in rivals.items():
+        shifts, after = replace(eraser, ranking=ranking, removal=None).removed(masks.area)
+        shifts |= _moved_back(masks, eraser, after)
+        each |= {f"{name}/{rival}": values for name, values in shifts.items()}
+    each |= _above_unperturbed(each, eraser)
     each |= {f"{name}/random": np.full(len(chance), np.nan) for name in names}
     curves |= {f"{name}/random": np.empty((len(values), 0)) for name, values in curves.items()}
     some = np.flatnonzero(control)

@@ -29,19 +29,83 @@ class Curves:
         areas: (A,) increasing shares in (0, 1].
         values: name -> (A,), for instance "error", "ce", "acc". NaN marks a point that was not measured.
         random: the same names for random masks of equal area.
+        low, high: the same names, an interval around `values`.
     """
 
     areas: ArrayLike
     values: Mapping[str, ArrayLike] = field(default_factory=dict)
     random: Mapping[str, ArrayLike] = field(default_factory=dict)
+    low: Mapping[str, ArrayLike] = field(default_factory=dict)
+    high: Mapping[str, ArrayLike] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if np.ndim(self.areas) != 1:
             raise ValueError(f"Expected areas of shape (A,), but got {np.shape(self.areas)}.")
-        for name, value in [*self.values.items(), *self.random.items()]:
+        for name, value in [i for part in (self.values, self.random, self.low, self.high) for i in part.items()]:
             _shape(f"curve {name!r}", value, len(np.asarray(self.areas)))
             if np.ndim(value) != 1:
                 raise ValueError(f"Expected curve {name!r} of shape (A,), but got {np.shape(value)}.")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Contributions:
+    """What raised and what lowered each answer.
+
+    Attributes:
+        cells: (N, T, d) signed, in the answer's units; they sum to `answer - reference`.
+        answer, reference: (N,) the target score, and what it is compared with.
+        logit: whether answers are log-odds, so that a risk can be read off them.
+        unit: of answers in sentences: "log-odds", "mmol/L", ...
+        channel_spread: (N, d) standard deviation of a channel's share of the mask under other baselines.
+        target: what was explained, in words: "the risk of death", "the value at horizon 6".
+    """
+
+    cells: ArrayLike
+    answer: ArrayLike
+    reference: ArrayLike
+    logit: bool = False
+    unit: str = ""
+    channel_spread: ArrayLike | None = None
+    target: str = ""
+
+    def __post_init__(self) -> None:
+        n, _, channels = np.shape(self.cells)
+        _shape("answer", self.answer, n)
+        _shape("reference", self.reference, n)
+        _shape("channel_spread", self.channel_spread, n, channels)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TargetView:
+    """The masks of another target of the same instances, for instance another horizon of a forecast.
+
+    Attributes:
+        label: of the choice on the page. masks: (N, T, d). scores: as in `ReportData`.
+        predictions: (N,) what the model says about this target.
+    """
+
+    label: str
+    masks: ArrayLike
+    scores: ArrayLike | None = None
+    contributions: Contributions | None = None
+    predictions: ArrayLike | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paired:
+    """A measure of the masks beside the same measure of rivals on the same instances.
+
+    Attributes:
+        shift, low, high: the mean above the unperturbed prediction, and its 95 % interval over the instances.
+        rivals: name -> (mean shift of the rival, p-value of a paired test that the masks are better).
+        instances: how many were compared.
+    """
+
+    shift: float
+    low: float
+    high: float
+    instances: int
+    rivals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -127,6 +191,12 @@ class ReportData:
         explanations: name -> one line for metrics of your own; the known ones have theirs.
         scores: (N, T, d) a full ordering of the cells; lets the reader choose an area.
         errors: (N, A) error at each area of `curves.areas`, per instance.
+        contributions: what raised and lowered each answer. views: other targets of the same instances.
+        channel_labels: d names as a reader knows them, "Potassium (lab)"; None: `channel_names`. units: d, "" if none.
+        population: mean prediction that an instance is read against. threshold: where a risk becomes an alarm.
+        paired: measure -> the masks beside random cells and another instance's mask, on the same instances.
+        groups: rows of a table by predicted class and risk band: {"group": ..., "instances": ..., ...}.
+        calibration: rows of predicted and observed rates by band of the risk.
         lengths: (N,) steps that exist; what follows is padding and is drawn as such. None: all of them.
         observed: (N, T, d) False where a cell was not measured but filled in.
         inputs: (N, T, d) raw values; None keeps them out of the page altogether.
@@ -157,6 +227,15 @@ class ReportData:
     explanations: Mapping[str, str] = field(default_factory=dict)
     scores: ArrayLike | None = None
     errors: ArrayLike | None = None
+    contributions: Contributions | None = None
+    views: Sequence[TargetView] = ()
+    channel_labels: Sequence[str] | None = None
+    units: Sequence[str] | None = None
+    population: float | None = None
+    threshold: float | None = None
+    paired: Mapping[str, Paired] = field(default_factory=dict)
+    groups: Sequence[Mapping[str, Any]] = ()
+    calibration: Sequence[Mapping[str, float]] = ()
     lengths: ArrayLike | None = None
     observed: ArrayLike | None = None
     inputs: ArrayLike | None = None
@@ -182,6 +261,9 @@ class ReportData:
             "channel_names": (self.channel_names, channels),
             "times": (self.times, steps),
         }
+        for name in ("channel_labels", "units"):
+            if getattr(self, name) is not None:
+                labels[name] = (getattr(self, name), channels)
         for name, (values, expected) in labels.items():
             if len(values) != expected:
                 raise ValueError(f"Expected {expected} {name}, but got {len(values)}.")
@@ -191,6 +273,11 @@ class ReportData:
         for name in ("scores", "observed", "inputs"):
             _shape(name, getattr(self, name), n, steps, channels)
         _shape("lengths", self.lengths, n)
+        for view in self.views:
+            _shape(f"masks of {view.label!r}", view.masks, n, steps, channels)
+        for found in (self.contributions, *(view.contributions for view in self.views)):
+            if found is not None:
+                _shape("contributions", found.cells, n, steps, channels)
         for name, metric in self.metrics.items():
             _shape(f"metric {name!r}", metric, n)
         _shape("profile_by_channel", self.profile_by_channel, channels)

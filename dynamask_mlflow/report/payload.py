@@ -13,6 +13,7 @@ from dynamask_mlflow.report.colour import scale
 from dynamask_mlflow.report.data import Curves, ReportData
 from dynamask_mlflow.report.drift import drift_payload
 from dynamask_mlflow.report.encode import base64_text, bytes_of_ranks, bytes_of_shares, words_of_values
+from dynamask_mlflow.report.explained import explained_payload, view_payloads
 from dynamask_mlflow.report.outputs import Outputs, agreement, describe_predictions, describe_targets
 from dynamask_mlflow.report.words import moment, what_removal_does, where_it_looks, word
 
@@ -58,11 +59,12 @@ def _summary(data: ReportData) -> list[dict[str, Any]]:
         numeric = {k: np.asarray(v) for k, v in data.metrics.items() if np.asarray(v).dtype.kind in "biuf"}
         numbers = {k: float(np.nanmean(v)) for k, v in numeric.items() if v.size and np.isfinite(v).any()}
     numbers = {name.removeprefix("dynamask/"): value for name, value in numbers.items()}
+    rivals = tuple(f"/{rival}" for rival in ("other", "random"))
     return [
         {"name": name, **asdict(word(name, data.task, data.explanations)), "value": value}
         | ({"random": numbers[f"{name}/random"]} if f"{name}/random" in numbers else {})
         for name, value in numbers.items()
-        if not (name.endswith("/random") and name.removesuffix("/random") in numbers)
+        if not (name.endswith(rivals) and name.rpartition("/")[0] in numbers)
     ]
 
 
@@ -77,7 +79,10 @@ def _curves(curves: Curves | None, data: ReportData) -> dict[str, Any] | None:
                 "name": name,
                 **asdict(word(name, data.task, data.explanations)),
                 "values": np.asarray(curves.values[name]) if name in curves.values else None,
-                "random": np.asarray(curves.random[name]) if name in curves.random else None,
+                **{
+                    part: np.asarray(values[name]) if name in values else None
+                    for part, values in (("random", curves.random), ("low", curves.low), ("high", curves.high))
+                },
             }
             for name in names
         ],
@@ -116,7 +121,7 @@ def _headline(
     if not len(data.ids):
         return ["No instance was explained, so there is nothing to show."]
     entries = {entry["name"]: entry for entry in summary}
-    names, times = [str(c) for c in data.channel_names], [_time_label(t) for t in data.times]
+    names, times = channel_labels(data), [_time_label(t) for t in data.times]
     area, acc = entries.get("area", {}).get("value"), entries.get("acc", {}).get("random")
     removal = what_removal_does(flips, len(data.ids), area, acc)
     return [
@@ -125,16 +130,39 @@ def _headline(
     ]
 
 
+def _profile(data: ReportData) -> NDArray[np.float64]:
+    """(T, d) the mean mask."""
+    if data.profile is not None:
+        return np.asarray(data.profile, dtype=np.float64)
+    masks = data.mask_array
+    return np.asarray(masks.sum(axis=0, dtype=np.float64) / max(len(masks), 1))
+
+
+def channel_shares(data: ReportData) -> NDArray[np.float64]:
+    """(d,) the share of each channel in the masks."""
+    return _shares(data.profile_by_channel, np.nan_to_num(_profile(data)).sum(axis=0))
+
+
+def time_shares(data: ReportData) -> NDArray[np.float64]:
+    """(T,) the share of each step in the masks."""
+    return _shares(data.profile_by_time, np.nan_to_num(_profile(data)).sum(axis=1))
+
+
+def build_headline(data: ReportData) -> list[str]:
+    """Two sentences: where the model looks, and what happens without that."""
+    before, after = (describe_predictions(p, data) for p in (data.predictions, data.predictions_without))
+    flips = _flips(data, before, after)
+    return _headline(data, _summary(data), flips, channel_shares(data), time_shares(data))
+
+
 def build_payload(data: ReportData) -> Payload:
     """Everything the page shows, in the form in which it travels."""
     masks = data.mask_array
     n, steps, channels = masks.shape
-    mean = masks.sum(axis=0, dtype=np.float64) / max(n, 1)
-    profile = mean if data.profile is None else np.asarray(data.profile, dtype=np.float64)
-    by_channel = _shares(data.profile_by_channel, profile.sum(axis=0))
-    by_time = _shares(data.profile_by_time, profile.sum(axis=1))
+    profile = _profile(data)
     before, after = (describe_predictions(p, data) for p in (data.predictions, data.predictions_without))
     targets = describe_targets(data)
+    labels = channel_labels(data)
     summary = _summary(data)
     values: dict[str, Any] = {
         "title": data.title,
@@ -145,11 +173,13 @@ def build_payload(data: ReportData) -> Payload:
         "unit": data.time_unit,
         "shape": [n, steps, channels],
         "ids": [str(i) for i in data.ids],
-        "channels": [str(c) for c in data.channel_names],
+        "channels": labels,
+        "names": [str(c) for c in data.channel_names],
+        "units": None if data.units is None else [str(unit) for unit in data.units],
         "times": [_time_label(t) for t in data.times],
         "classes": None if data.class_names is None else [str(c) for c in data.class_names],
         "perStep": data.per_step,
-        "headline": _headline(data, summary, _flips(data, before, after), by_channel, by_time),
+        "headline": build_headline(data),
         "summary": summary,
         "metrics": _metrics(data, agreement(before, targets, data.task)),
         "before": _outputs(before),
@@ -157,7 +187,7 @@ def build_payload(data: ReportData) -> Payload:
         "target": _outputs(targets),
         "lengths": None if data.lengths is None else np.asarray(data.lengths, dtype=int),
         "leading": masks.sum(axis=1).argmax(axis=1) if masks.size else np.zeros(n, dtype=int),
-        "profile": {"byChannel": by_channel, "byTime": by_time, "map": profile},
+        "profile": {"byChannel": channel_shares(data), "byTime": time_shares(data), "map": profile},
         "curves": _curves(data.curves, data),
         "errors": None if data.errors is None else np.asarray(data.errors, dtype=np.float64),
         "comparison": [
@@ -169,6 +199,11 @@ def build_payload(data: ReportData) -> Payload:
             }
             for method, result in data.comparison.items()
         ],
+        "population": data.population,
+        "threshold": data.threshold,
+        "paired": {name: asdict(paired) for name, paired in data.paired.items()},
+        "groups": [dict(row) for row in data.groups],
+        "calibration": [dict(row) for row in data.calibration],
         "settings": {name: _setting(value) for name, value in data.settings.items()},
         "notes": list(data.notes),
         "warnings": list(data.warnings),
@@ -178,6 +213,9 @@ def build_payload(data: ReportData) -> Payload:
         "colours": base64_text(np.concatenate([scale(), scale(dark=True)])),
         "masks": base64_text(bytes_of_shares(masks)),
     }
+    values["explained"], signed = explained_payload(data.contributions)
+    values["views"], others = view_payloads(data.views)
+    blobs |= signed | others
     if data.scores is not None:
         blobs["ranks"] = base64_text(bytes_of_ranks(np.asarray(data.scores)))
     if data.observed is not None:
@@ -187,6 +225,11 @@ def build_payload(data: ReportData) -> Payload:
         blobs["inputs"] = base64_text(words)
         values["ranges"] = [low, high]
     return Payload(values, blobs)
+
+
+def channel_labels(data: ReportData) -> list[str]:
+    """Channels as a reader knows them."""
+    return [str(c) for c in (data.channel_names if data.channel_labels is None else data.channel_labels)]
 
 
 def _time_label(time: object) -> str:

@@ -51,6 +51,14 @@ _SHARED = {
     "information_normalized": _share(
         "Information, scaled", "Information as a share of what a mask over all cells would hold."
     ),
+    "answer_shift": _number(
+        "Moved back",
+        "How far the answer moves back towards its reference without the highlighted cells (log-odds, or its units).",
+        "higher",
+    ),
+    "certainty": _share(
+        "Certainty", "Mean probability of the highlighted cells of a mask that they are salient.", "higher"
+    ),
     "flipped": _flag("Flipped", "The prediction changes once the highlighted measurements are averaged out."),
     "correct": _flag("Correct", "The prediction agrees with what really happened."),
     "error": _number(
@@ -79,9 +87,15 @@ _SHARED = {
 _CLASSIFICATION = {
     "ce": _number(
         "Prediction shift",
-        "How far predictions move when the highlighted measurements are averaged out. High: they mattered.",
+        "The paper's CE, of the predicted class: high if it is lost without the highlighted measurements. What "
+        "raises a risk that stays low need not shift it.",
         "higher",
         "CE",
+    ),
+    "ce_shift": _number(
+        "CE above unperturbed",
+        "How much CE grows above its value for the unperturbed predictions; 0: nothing moved.",
+        "higher",
     ),
     "acc": _share(
         "Predictions kept",

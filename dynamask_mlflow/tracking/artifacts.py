@@ -16,23 +16,31 @@ from dynamask_mlflow._files import write_whole
 from dynamask_mlflow._provenance import versions
 from dynamask_mlflow.evaluation.config import EvaluationConfig
 from dynamask_mlflow.evaluation.evaluate import Evaluation
+from dynamask_mlflow.evaluation.labels import Labels
 from dynamask_mlflow.evaluation.privacy import hashed
 from dynamask_mlflow.evaluation.profile import plain, profile_of, profile_record
 from dynamask_mlflow.evaluation.report_data import instance_metrics, report_data
 from dynamask_mlflow.evaluation.sequences import Sequences
 from dynamask_mlflow.masks.result import DIRECTIONS, Masks
-from dynamask_mlflow.report import heat_map_png, render_report
+from dynamask_mlflow.report import heat_map_png, model_card, render_report
 from dynamask_mlflow.tracking.manifest import checksum
 
 _logger = logging.getLogger(__name__)
 
 TABLE = "dynamask_instances.json"
 REPORT, MASKS = "dynamask/report.html", "dynamask/masks.npz"
+CARD = "dynamask/model_card.md"
 PROFILE, CONFIG = "dynamask/profile.json", "dynamask/config.json"
 
 
 def write_artifacts(
-    folder: Path, evaluation: Evaluation, config: EvaluationConfig, *, about: Mapping[str, Any], model: str
+    folder: Path,
+    evaluation: Evaluation,
+    config: EvaluationConfig,
+    *,
+    about: Mapping[str, Any],
+    model: str,
+    labels: Labels | None = None,
 ) -> list[str]:
     """Write everything; returns the artifact paths in order of upload, the one that vouches for them last."""
     if config.hash_ids:
@@ -49,8 +57,9 @@ def write_artifacts(
         PROFILE: json.dumps(profile_record(profile, sample)),
     }
     try:
-        page = report_data(evaluation, profile, config, model=model, created_at=str(about["created_at"]))
+        page = report_data(evaluation, profile, config, model=model, created_at=str(about["created_at"]), labels=labels)
         texts[REPORT] = render_report(page)
+        texts[CARD] = model_card(page, dataset=about.get("dataset"))
         texts |= _pictures(evaluation, config.images)
     except Exception:  # a page that cannot be drawn must not cost the masks
         _logger.exception("dynamask: the report could not be drawn; everything else is logged.")

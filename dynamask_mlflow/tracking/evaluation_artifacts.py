@@ -9,11 +9,12 @@ from mlflow.models.evaluation.artifacts import ImageEvaluationArtifact, JsonEval
 from mlflow.models.evaluation.base import EvaluationArtifact
 
 from dynamask_mlflow.masks.result import Masks
-from dynamask_mlflow.tracking.artifacts import CONFIG, MASKS, PROFILE, REPORT, TABLE
+from dynamask_mlflow.tracking.artifacts import CARD, CONFIG, MASKS, PROFILE, REPORT, TABLE
 
 _NAMES = {
     TABLE: "dynamask_instances",
     REPORT: "dynamask_report",
+    CARD: "dynamask_model_card",
     MASKS: "dynamask_masks",
     PROFILE: "dynamask_profile",
     CONFIG: "dynamask_config",
@@ -35,7 +36,7 @@ class MasksEvaluationArtifact(EvaluationArtifact):
 
 
 class HtmlEvaluationArtifact(EvaluationArtifact):
-    """Content: the page as text."""
+    """Content: a page or a card as text."""
 
     _content: str | None
 
@@ -50,6 +51,7 @@ class HtmlEvaluationArtifact(EvaluationArtifact):
 _KINDS: dict[str, Any] = {
     ".json": JsonEvaluationArtifact,
     ".html": HtmlEvaluationArtifact,
+    ".md": HtmlEvaluationArtifact,
     ".npz": MasksEvaluationArtifact,
     ".png": ImageEvaluationArtifact,
 }

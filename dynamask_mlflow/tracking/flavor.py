@@ -55,6 +55,7 @@ def save_model(
     output: str | None = None,
     channel_names: Sequence[str] | None = None,
     times: Sequence[Any] | None = None,
+    labels: Mapping[str, Any] | None = None,
     preprocessing: Mapping[str, Any] | None = None,
     explain: Mapping[str, Any] | None = None,
     inputs: Mapping[str, str] | None = None,
@@ -79,6 +80,7 @@ def save_model(
             fixes T and d. Its values are not stored unless `keep_example` is set.
         output: what `predict` gives: "label" (default) or "probability"; "value" for regression.
         channel_names, times: names of the d channels and labels of the T steps.
+        labels: what the report calls things: `class_names`, `time_unit`, `channel_labels`, `units`.
         preprocessing: statistics to carry along, JSON-able. They are not applied by `predict`.
         explain: default explanation settings, keys of `ExplainConfig`.
         inputs, layout, output_key: how the network is called and read, see `ModelCall`; by default found out.
@@ -109,6 +111,7 @@ def save_model(
         channel_names=None if channel_names is None else tuple(channel_names),
         times=None if times is None else tuple(times),
         preprocessing=preprocessing,
+        **_labels(labels),
         explain={**(explain or {}), **{name: value for name, value in told.items() if value is not None}},
     )
     others = None if reference is None else reference_set(reference, reference_kind, example.shape)
@@ -212,6 +215,14 @@ def _load_pyfunc(path: str, model_config: Mapping[str, Any] | None = None) -> Py
     preferred = MLFLOW_DEFAULT_PREDICTION_DEVICE.get()  # type: ignore[no-untyped-call]
     device = (model_config or {}).get("device") or preferred or "auto"
     return PyfuncWrapper(_load(path, device))
+
+
+def _labels(given: Mapping[str, Any] | None) -> dict[str, Any]:
+    known = ("class_names", "time_unit", "channel_labels", "units")
+    for name in given or {}:
+        if name not in known:
+            raise ValueError(f"Expected labels to hold {', '.join(known)}, but got {name!r}.")
+    return {name: value if isinstance(value, str) else tuple(value) for name, value in (given or {}).items()}
 
 
 def _signature(model: SequenceModel, example: Example) -> ModelSignature:

@@ -15,6 +15,7 @@ from dynamask_mlflow._validation import check_mapping
 from dynamask_mlflow.evaluation.config import EvaluationConfig
 from dynamask_mlflow.evaluation.device import require_device
 from dynamask_mlflow.evaluation.evaluate import evaluate_masks
+from dynamask_mlflow.evaluation.labels import labels_of
 from dynamask_mlflow.evaluation.model_settings import ModelSettings
 from dynamask_mlflow.evaluation.privacy import require_salt
 from dynamask_mlflow.evaluation.sequences import Sequences
@@ -77,6 +78,7 @@ def run_evaluation(
         "model": _model_record(model, identity),
         "dataset": {"name": dataset.name, "digest": dataset.digest, "instances": len(sequences)},
     }
+    labels = labels_of(settings, config, sequences.channel_names)
     spool = new_spool(config.spool, run_id, bytes_needed(config, sequences.x.shape))
     try:
         with untouched_process(network):
@@ -85,7 +87,7 @@ def run_evaluation(
         scalars = scalar_metrics(evaluation, several)
         points = [Point(name, value) for name, value in scalars.items()]
         points += curve_points(evaluation, config.curve_areas, several)
-        files = write_artifacts(spool / ARTIFACTS, evaluation, config, about=about, model=label)
+        files = write_artifacts(spool / ARTIFACTS, evaluation, config, about=about, model=label, labels=labels)
         seal(
             spool,
             run_id=run_id,

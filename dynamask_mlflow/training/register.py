@@ -123,6 +123,18 @@ def _log_model(fitted: Fit, dataset: StayDataset, config: TrainConfig, registere
         channel_names=dataset.channel_names,
         times=list(dataset.times),
         preprocessing=dataset.preprocessing.to_dict(),
+        labels=_labels(dataset),
         registered_model_name=registered_model_name,
         params={"units": config.units, "dataset_digest": dataset.digest},
     )
+
+
+def _labels(dataset: StayDataset) -> dict[str, Any]:
+    """What the report calls things; the dataset's outcome is death in hospital."""
+    known = dataset.preprocessing
+    return {
+        "class_names": ("survival", "death"),
+        "time_unit": "hour",
+        "channel_labels": known.labels or known.channel_names,
+        "units": known.units,
+    }

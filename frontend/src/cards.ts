@@ -1,6 +1,8 @@
 // Cards and controls that several parts of the page share.
 
+import { D } from "./data";
 import { type Attributes, type Child, fresh, h } from "./dom";
+import { saveFigure } from "./export";
 import type { Words } from "./types";
 
 export const MANY_CHANNELS = 40;
@@ -15,12 +17,27 @@ export function card(title: string, note: string | null, ...content: Child[]): H
   );
 }
 
+// A card whose figure can be saved.
+export function figureCard(title: string, note: string | null, ...content: Child[]): HTMLElement {
+  const made = card(title, note, ...content);
+  const save = h("button", {
+    type: "button",
+    class: "save",
+    "aria-label": "Save the figure: " + title,
+    title: "Save this figure",
+    text: "Save",
+    onclick: () => saveFigure(made, D.title + " " + title),
+  });
+  made.querySelector("header")?.append(save);
+  return made;
+}
+
 export const titled = (e: Words) => (e.symbol ? e.label + " (" + e.symbol + ")" : e.label);
 
 // As many columns as there are children where there is room, else a number that leaves no ragged end.
 export function columnsOf(look: string, attributes: Attributes, children: Node[]): HTMLElement {
   const node = h("div", { class: look, ...attributes }, children);
-  node.style.setProperty("--all", String(children.length));
+  node.style.setProperty("--all", String(Math.min(3, children.length)));
   const some = children.length === 3 || children.length > 4 ? 3 : Math.min(2, children.length);
   node.style.setProperty("--some", String(some));
   return node;

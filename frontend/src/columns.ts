@@ -1,6 +1,6 @@
 // The columns of the list of instances, what they sort by, and which of them fit.
 
-import { D, N } from "./data";
+import { D, leadingOf, N } from "./data";
 import { type Child, h } from "./dom";
 import { chance, finite, numeral, show } from "./format";
 import type { Outputs } from "./types";
@@ -58,7 +58,7 @@ export function columns(): Column[] {
       help: "The name of the instance.",
       width: widthOf(D.ids, 70, 150),
       sort: (n) => n,
-      cell: (n) => [h("span", { class: "word", text: D.ids[n] })],
+      cell: (n) => [h("span", { class: "word", title: D.ids[n], text: D.ids[n] })],
     },
   ];
   if (D.before)
@@ -73,18 +73,30 @@ export function columns(): Column[] {
       ),
     );
   if (D.target) list.push(outputColumn("target", "Actual", "What really happened.", D.target));
-  const rank = ["flipped", "leading", "area", "ce", "squared_error", "entropy", "information", "correct"];
+  const rank = [
+    "flipped",
+    "leading",
+    "certainty",
+    "area",
+    "ce",
+    "squared_error",
+    "entropy",
+    "information",
+    "correct",
+  ];
   const rest: Column[] = [
     {
       key: "leading",
       label: "Led by",
       help: "The channel with the greatest share of the mask.",
       width: 82,
-      sort: (n) => D.channels[D.leading[n]],
-      cell: (n) => [h("span", { class: "word", text: D.channels[D.leading[n]] || "–" })],
+      sort: (n) => D.channels[leadingOf(n)],
+      cell: (n) => [
+        h("span", { class: "word", title: D.channels[leadingOf(n)], text: D.channels[leadingOf(n)] || "–" }),
+      ],
     },
   ];
-  for (const m of D.metrics) {
+  for (const m of D.metrics.filter((one) => !one.name.includes("/"))) {
     rest.push({
       key: "metric:" + m.name,
       label: m.symbol || m.label,
@@ -159,7 +171,7 @@ export function filters(): Filter[] {
     ...outputFilters("before", "Prediction", "Predicted", D.before),
     ...outputFilters("target", "Actual", "Actually", D.target),
   ];
-  for (const m of D.metrics.filter((x) => x.kind === "flag")) {
+  for (const m of D.metrics.filter((x) => x.kind === "flag" && !x.name.includes("/"))) {
     const group = ["flipped", "correct"].includes(m.name) ? "Outcome" : "Remarks on the fit";
     for (const [digit, word, wanted] of [
       ["1", "yes", true],

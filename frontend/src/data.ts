@@ -1,6 +1,6 @@
 // The page's data: one JSON value, and bytes that are decoded when they are needed.
 
-import type { Metric, Report, Summary } from "./types";
+import type { Explained, Metric, Report, Summary } from "./types";
 
 export const D: Report = JSON.parse(document.getElementById("report-data")?.textContent ?? "null");
 export const [N, T, C] = D.shape;
@@ -27,14 +27,39 @@ function need(name: string): Uint8Array {
   return found;
 }
 
+// ---- which target is in sight: 0 is the one that was evaluated, the others are views of the same instances ----
+
+let shown = 0;
+export const targetShown = () => shown;
+export const showTarget = (place: number) => {
+  shown = place;
+};
+const named = (name: string) => (shown ? name + "-" + shown : name);
+export const explained = (): Explained | null => (shown ? D.views[shown - 1].explained : D.explained);
+export const leadingOf = (n: number) => (shown ? D.views[shown - 1].leading[n] : D.leading[n]);
+
 export const cellOf = (n: number, t: number, c: number) => (n * T + t) * C + c;
-export const maskAt = (n: number, t: number, c: number) => need("masks")[cellOf(n, t, c)] / 255;
-export const rankAt = (n: number, t: number, c: number) => need("ranks")[cellOf(n, t, c)];
-export const hasRanks = () => bytes("ranks") !== null;
+export const maskAt = (n: number, t: number, c: number) => need(named("masks"))[cellOf(n, t, c)] / 255;
+export const rankAt = (n: number, t: number, c: number) => need(named("ranks"))[cellOf(n, t, c)];
+export const hasRanks = () => bytes(named("ranks")) !== null;
 export const hasInputs = () => bytes("inputs") !== null;
 export const endOf = (n: number) => (D.lengths ? D.lengths[n] : T); // what follows is padding
 export const colours = () => need("colours");
-export const masks = () => need("masks");
+export const masks = () => need(named("masks"));
+export const hasSigned = () => bytes(named("signed")) !== null;
+
+// What a cell added to the answer, in its units.
+export function signedAt(n: number, t: number, c: number): number {
+  const code = (need(named("signed"))[cellOf(n, t, c)] << 24) >> 24;
+  const share = (code / 127) ** 2 * (explained()?.sizes[n] ?? 0);
+  return code < 0 ? -share : share;
+}
+
+// Standard deviation of a channel's share of the mask under other baselines.
+export function spreadAt(n: number, c: number): number {
+  const stored = bytes(named("spread"));
+  return stored ? (stored[n * C + c] / 255) ** 2 : NaN;
+}
 
 export function observedAt(n: number, t: number, c: number): boolean {
   const bits = bytes("observed");
@@ -55,4 +80,6 @@ export function inputAt(n: number, t: number, c: number): number {
 
 export const entry = (name: string): Summary | undefined => D.summary.find((e) => e.name === name);
 export const metric = (name: string): Metric | undefined => D.metrics.find((m) => m.name === name);
+export const unitOf = (c: number) => D.units?.[c] ?? "";
+export const withUnit = (c: number) => D.channels[c] + (unitOf(c) ? ", " + unitOf(c) : "");
 export const atTime = (t: number) => D.unit + " " + D.times[t];

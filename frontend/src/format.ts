@@ -21,6 +21,15 @@ export function numeral(v: Value): string {
   return minus(v.toFixed(size >= 100 ? 1 : size >= 10 ? 2 : 3));
 }
 
+// Three digits that count, no zeros behind them: how a measurement is written down.
+export function brief(v: Value): string {
+  if (!finite(v)) return "–";
+  const size = Math.abs(v);
+  return size >= 1e6 || (size > 0 && size < 1e-3)
+    ? numeral(v)
+    : minus(String(+v.toPrecision(size >= 100 ? 4 : 3)));
+}
+
 export function percent(v: Value): string {
   if (!finite(v)) return "–";
   const p = 100 * v;

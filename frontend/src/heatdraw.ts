@@ -68,6 +68,7 @@ export function drawHeatMap(node: HTMLElement, width: number, options: HeatOptio
   state.overlay = overlay;
   node.replaceChildren(canvas, overlay);
   node.style.height = g.height + "px";
+  node.dataset.rows = String(options.rows.length);
   node.dataset.plot = JSON.stringify({
     left: g.left,
     top: g.top,

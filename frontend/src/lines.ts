@@ -240,7 +240,13 @@ function drawLines(node: HTMLElement, width: number, options: LineOptions): Draw
   for (const mark of options.marks || []) {
     picture.append(
       svg("line", { class: "mark", x1: x(mark.x), x2: x(mark.x), y1: top, y2: height - bottom }),
-      svg("text", { class: "markname", x: x(mark.x) + 5, y: top + 9, text: mark.text }),
+      svg("text", {
+        class: "markname",
+        x: x(mark.x) + (x(mark.x) > width / 2 ? -5 : 5),
+        y: top + 9,
+        "text-anchor": x(mark.x) > width / 2 ? "end" : "start",
+        text: mark.text,
+      }),
     );
   }
   for (const line of [...options.lines].reverse()) picture.append(...drawLine(line, options, x, y));

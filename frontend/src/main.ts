@@ -1,8 +1,10 @@
-// The frame: head, tabs, and what is shown under each.
+// The frame: head, tabs, what is shown under each, and the address of what is in sight.
 
-import { C, D, N, T } from "./data";
+import { select } from "./columns";
+import { C, D, N, showTarget, T, targetShown } from "./data";
 import { h, hideTip, say } from "./dom";
 import { driftView } from "./drift";
+import { type Place, placeOf, remember } from "./export";
 import { plural } from "./format";
 import { comparison, guide } from "./guide";
 import { instanceView, type View } from "./instance";
@@ -16,19 +18,64 @@ interface Tab {
   build: () => HTMLElement;
 }
 
-const view: View = { by: "importance", what: "mask" };
+const SHOWN = ["direction", "mask", "rank"];
+
+const asked = placeOf(location.hash);
+const view: View = {
+  by: "importance",
+  what: asked.show && SHOWN.includes(asked.show) ? asked.show : "direction",
+};
 const tabs: Tab[] = [];
 const go: Go = { toChannel: () => undefined };
+let chosen: number | null = null;
+
+const openTab = () => tabs.find((tab) => !tab.panel.hidden)?.key;
+
+const place = (): Place =>
+  openTab() === "instances" && chosen !== null
+    ? {
+        part: "instances",
+        id: D.ids[chosen],
+        show: view.what,
+        target: targetShown() ? String(targetShown()) : undefined,
+      }
+    : { part: openTab() };
+
+// A choice between the targets that were explained, where there are several.
+function targetChoice(changed: () => void): HTMLElement | null {
+  if (!D.views.length) return null;
+  const first = D.explained?.target || "as evaluated";
+  const names = [first, ...D.views.map((other) => other.label)];
+  const box = select(
+    "Which answer is explained",
+    names.map((name, i): [string, string] => [String(i), name]),
+    (value) => {
+      showTarget(Number(value));
+      changed();
+    },
+  );
+  box.value = String(targetShown());
+  return h("label", { class: "target" }, "Explained: ", box);
+}
 
 function instances(): HTMLElement {
   const detail = h("section", { class: "detail stack", "aria-label": "Chosen instance" });
   const behavior = window.matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth";
   const scrollTo = (node: HTMLElement) =>
     window.scrollTo({ top: node.getBoundingClientRect().top + window.scrollY - 12, behavior });
-  const table: Table = instanceTable((n, opened) => {
+  const draw = (n: number) =>
     detail.replaceChildren(
-      ...instanceView(n, view, { by: (by) => table.step(by), list: () => scrollTo(table.node) }),
+      ...instanceView(n, view, {
+        by: (by) => table.step(by),
+        list: () => scrollTo(table.node),
+        place,
+        changed: () => remember(place()),
+      }),
     );
+  const table: Table = instanceTable((n, opened) => {
+    chosen = n;
+    draw(n);
+    if (openTab() === "instances") remember(place());
     // in a narrow pane the list stands above: opening an instance brings it into sight
     if (opened && detail.getBoundingClientRect().top > 0.6 * window.innerHeight) scrollTo(detail);
   });
@@ -42,8 +89,18 @@ function instances(): HTMLElement {
     showFirst();
     say("Instances led by " + D.channels[c]);
   };
-  showFirst();
-  return h("div", { class: "split" }, table.node, detail);
+  const wanted = asked.id === undefined ? -1 : D.ids.indexOf(asked.id);
+  const target = Number(asked.target ?? 0);
+  if (target > 0 && target <= D.views.length) showTarget(target);
+  if (wanted >= 0) table.choose(wanted);
+  else showFirst();
+  const targets = targetChoice(() => {
+    table.redraw();
+    if (chosen !== null) draw(chosen);
+    remember(place());
+  });
+  const split = h("div", { class: "split" }, table.node, detail);
+  return targets ? h("div", { class: "stack" }, targets, split) : split;
 }
 
 function open(key: string, focus = false): void {
@@ -62,7 +119,16 @@ function addTab(key: string, label: string, build: () => HTMLElement): void {
   const [tabId, panelId] = ["tab-" + key, "panel-" + key];
   const button = h(
     "button",
-    { type: "button", role: "tab", id: tabId, "aria-controls": panelId, onclick: () => open(key) },
+    {
+      type: "button",
+      role: "tab",
+      id: tabId,
+      "aria-controls": panelId,
+      onclick: () => {
+        open(key);
+        remember(place());
+      },
+    },
     label,
   );
   const panel = h("div", { role: "tabpanel", id: panelId, "aria-labelledby": tabId, hidden: true });
@@ -75,6 +141,7 @@ function turnTabs(event: KeyboardEvent): void {
   event.preventDefault();
   const at = tabs.findIndex((tab) => tab.button.getAttribute("aria-selected") === "true");
   open(tabs[(at + by + tabs.length) % tabs.length].key, true);
+  remember(place());
 }
 
 function head(): HTMLElement {
@@ -91,6 +158,7 @@ function head(): HTMLElement {
       fact("Model", D.model),
       fact("Made", D.created),
       fact("Explained", plural(N, "instance") + ", " + plural(C, "channel") + ", " + plural(T, D.unit)),
+      fact("Answer", D.explained?.target ?? ""),
     ),
   );
 }
@@ -113,7 +181,7 @@ function start(): void {
   });
   document.getElementById("app")?.append(
     head(),
-    bar,
+    h("nav", { "aria-label": "Parts of the report" }, bar),
     h(
       "main",
       { id: "main", tabindex: "-1" },
@@ -125,10 +193,11 @@ function start(): void {
     go.toChannel(c);
   }; // building the tab replaces this
   window.addEventListener("beforeprint", () => {
+    if (document.body.classList.contains("print-instance")) return;
     for (const tab of tabs) if (!tab.panel.firstChild) tab.panel.append(tab.build());
   });
-  open("overview");
-  if (D.drift) open("drift");
+  const part = tabs.some((tab) => tab.key === asked.part) ? asked.part : undefined;
+  open(part ?? (drift ? "drift" : "overview"));
 }
 
 start();

@@ -1,17 +1,20 @@
-// The first page: what the model looks at, and whether that is better than chance.
+// The first page: what the model looks at, which way it pushes, and whether that is better than chance.
 
-import { card, choice, columnsOf, MANY_CHANNELS, moreButton, titled } from "./cards";
+import { card, choice, columnsOf, figureCard, MANY_CHANNELS, moreButton, titled } from "./cards";
 import { atTime, C, D, entry, metric, N, T } from "./data";
 import { h } from "./dom";
 import { capital, finite, most, numeral, percent, plural, show } from "./format";
 import { heatMap, legend } from "./heatmap";
 import { histogram } from "./histogram";
-import { areaChart, chartKey, type Line } from "./lines";
+import { areaChart, chartKey, type Line, lineChart } from "./lines";
 import { channelOrder } from "./scales";
-import type { Summary } from "./types";
+import type { Kind, Num, Paired, Summary } from "./types";
+import { TimeWindow, windowControls } from "./window";
 
 const TILES = [
   "area",
+  "answer_shift",
+  "certainty",
   "ce",
   "squared_error",
   "acc",
@@ -19,40 +22,67 @@ const TILES = [
   "sufficiency",
   "entropy",
   "information_normalized",
-  "information",
 ];
+
+const RIVALS: Record<string, string> = { random: "random cells", other: "another instance's mask" };
+
+// "Better" is said only where a paired test over the instances says so.
+export function testWords(
+  paired: Paired,
+  kind: Kind = "number",
+): { good: boolean; text: string; details: string[] } {
+  const judged = Object.entries(paired.rivals).map(([name, [value, p]]) => ({
+    name: RIVALS[name] ?? name,
+    value,
+    p,
+    won: finite(p) && p < 0.05,
+  }));
+  const won = judged.filter((rival) => rival.won).map((rival) => rival.name);
+  const lost = judged.filter((rival) => !rival.won).map((rival) => rival.name);
+  const text = !judged.length
+    ? ""
+    : !lost.length
+      ? "better than " + won.join(" and ")
+      : "not shown to be better than " + lost.join(" or ");
+  const pText = (p: Num) => (!finite(p) ? "not tested" : p < 0.001 ? "p < 0.001" : "p = " + p.toFixed(3));
+  return {
+    good: judged.length > 0 && !lost.length,
+    text,
+    details: judged.map((rival) => rival.name + ": " + show(rival.value, kind) + " (" + pText(rival.p) + ")"),
+  };
+}
+
 function tile(e: Summary): HTMLElement {
-  const chance = finite(e.random)
-    ? h("p", { class: "chance", text: "random cells: " + show(e.random, e.kind) })
-    : null;
-  const wins =
-    finite(e.random) &&
-    finite(e.value) &&
-    e.better &&
-    (e.better === "higher" ? e.value > e.random : e.value < e.random);
-  const verdict =
-    finite(e.random) && e.better
-      ? h("span", {
-          class: "badge " + (wins ? "good" : "bad"),
-          text: wins ? "beats chance" : "no better than chance",
-        })
+  const paired = D.paired[e.name];
+  const words = paired ? testWords(paired, e.kind) : null;
+  const shift =
+    paired && finite(paired.shift)
+      ? (e.name === "ce" ? "above the unperturbed value: " + numeral(paired.shift) + " " : "95 % interval ") +
+        "[" +
+        numeral(paired.low) +
+        ", " +
+        numeral(paired.high) +
+        "]"
       : null;
   return h(
     "div",
     { class: "tile" },
-    h("h3", { text: titled(e) }),
+    h("h2", { text: titled(e) }),
     h("p", { class: "figure", text: show(e.value, e.kind) }),
-    chance,
-    verdict,
+    shift ? h("p", { class: "chance", text: shift }) : null,
+    words
+      ? words.details.map((text) => h("p", { class: "chance", text }))
+      : finite(e.random)
+        ? h("p", { class: "chance", text: "random cells: " + show(e.random, e.kind) })
+        : null,
+    words?.text ? h("span", { class: "badge " + (words.good ? "good" : "bad"), text: words.text }) : null,
     h("p", { class: "help", text: e.help }),
   );
 }
 
 function tiles(): HTMLElement | null {
   const shown = TILES.map(entry).filter((e): e is Summary => e !== undefined && finite(e.value));
-  const kept = shown.some((e) => e.name === "information_normalized")
-    ? shown.filter((e) => e.name !== "information")
-    : shown;
+  const kept = shown.some((e) => e.name === "certainty") ? shown.filter((e) => e.name !== "entropy") : shown;
   return kept.length
     ? columnsOf("tiles", { "aria-label": "Summary", role: "group" }, kept.slice(0, 6).map(tile))
     : null;
@@ -64,40 +94,46 @@ export interface Go {
 
 function profileCard(go: Go): HTMLElement {
   const { byChannel, byTime, map } = D.profile;
-  const roof = most(map.flat(), 0) || 1;
+  const roof = most(map.flat().filter(finite), 0) || 1;
   const place = h("div", {});
-  const state = { by: "importance", all: C <= MANY_CHANNELS };
+  const few = Math.min(MANY_CHANNELS, Math.max(5, byChannel.filter((share) => share >= 0.01).length));
+  const state = { by: "importance", all: C <= 12 };
+  const sight = new TimeWindow();
   const draw = () => {
-    const order = channelOrder(byChannel, state.by);
-    const rows = state.all ? order : order.slice(0, MANY_CHANNELS);
+    const leading = channelOrder(byChannel, "importance").slice(0, state.all ? C : few);
+    const rows = state.by === "importance" ? leading : [...leading].sort((a, b) => a - b);
     place.replaceChildren(
       ...heatMap({
         label: "Mean importance of " + plural(C, "channel") + " over " + plural(T, D.unit),
         rows,
         top: byTime,
         right: byChannel,
-        value: (t, c) => map[t][c] / roof,
+        value: (t, c) => (map[t][c] ?? 0) / roof,
         describe: (t, c) => [
           D.channels[c] + ", " + atTime(t),
           "mean mask here " + numeral(map[t][c]),
           D.channels[c] + ": " + percent(byChannel[c]) + " of all importance",
           capital(atTime(t)) + ": " + percent(byTime[t]),
+          ...(D.lengths
+            ? [plural(D.lengths.filter((end) => end > t).length, "instance") + " reach this " + D.unit]
+            : []),
         ],
         hint: "Point at a cell to read it; click to list the instances that this channel leads.",
         onpick: (_, c) => go.toChannel(c),
+        window: sight,
       }),
       legend("0", numeral(roof)),
     );
   };
   draw();
   const more =
-    C > MANY_CHANNELS
-      ? moreButton("Show all " + C + " channels", "Show the first " + MANY_CHANNELS, (all) => {
+    C > 12 && few < C
+      ? moreButton("Show all " + C + " channels", "Show the channels that matter", (all) => {
           state.all = all;
           draw();
         })
       : null;
-  return card(
+  return figureCard(
     "Where the model looks",
     "Average mask over all instances. Bars on top: importance by " +
       D.unit +
@@ -114,6 +150,7 @@ function profileCard(go: Go): HTMLElement {
         draw();
       },
     ),
+    windowControls(sight, byTime),
     place,
     more,
   );
@@ -122,10 +159,24 @@ function profileCard(go: Go): HTMLElement {
 function curveCards(): (HTMLElement | null)[] {
   if (!D.curves) return [];
   const { areas } = D.curves;
+  const own =
+    metric("area")
+      ?.values.filter(finite)
+      .sort((a, b) => a - b) ?? [];
+  const middle = own[Math.floor((own.length - 1) / 2)];
   return D.curves.lines.map((curve) => {
+    const bounded = (values: Num[]) =>
+      curve.name === "error" ? values.map((v) => (finite(v) ? Math.max(0, Math.min(1, v)) : null)) : values;
     const lines: Line[] = [
-      { name: D.method, values: curve.values ?? [], look: "main" },
-      { name: "random cells", values: curve.random ?? [], look: "chance" },
+      {
+        name: D.method,
+        values: bounded(curve.values ?? []),
+        look: "main",
+        ...(curve.low && curve.high
+          ? { band: [bounded(curve.low), bounded(curve.high)] as [Num[], Num[]] }
+          : {}),
+      },
+      { name: "random cells", values: bounded(curve.random ?? []), look: "chance" },
     ].filter((line) => line.values.some(finite));
     const chart = lines.length
       ? areaChart({
@@ -134,21 +185,112 @@ function curveCards(): (HTMLElement | null)[] {
           lines,
           kind: curve.kind,
           roof: curve.name === "error" ? 1 : 0,
+          marks: finite(middle) ? [{ x: middle, text: "median mask" }] : [],
         })
       : null;
-    return chart ? card(titled(curve), curve.help, chart, chartKey(lines)) : null;
+    return chart ? figureCard(titled(curve), curve.help, chart, chartKey(lines)) : null;
   });
 }
 
-export function overview(go: Go): HTMLElement {
-  const entropy = metric("entropy") || metric("entropy_normalized");
-  const spread = entropy
-    ? card(
+// How sure the masks are: the mean coefficient of their highlighted cells; else their entropy.
+function certaintyCard(): HTMLElement | null {
+  const certainty = metric("certainty");
+  if (certainty && certainty.values.some(finite))
+    return figureCard(
+      "How certain the masks are",
+      "The mean probability, over the highlighted cells of a mask, that such a cell is salient. Near 100 %: clear masks; near 50 %: read them with doubt.",
+      histogram({ label: certainty.label, values: certainty.values, format: (v) => percent(v) }),
+    );
+  const entropy = metric("entropy") ?? metric("entropy_normalized");
+  return entropy
+    ? figureCard(
         "Entropy of the masks",
         entropy.help + " A pile at the left is what one hopes for.",
         histogram({ label: entropy.label, values: entropy.values, format: (v) => show(v, entropy.kind) }),
       )
     : null;
+}
+
+// Predicted against observed rates, where outcomes are known.
+function calibrationCard(): HTMLElement | null {
+  const rows = D.calibration.filter((row) => finite(row.predicted) && finite(row.observed));
+  if (rows.length < 2) return null;
+  const x = rows.map((row) => row.predicted as number);
+  const column = (name: string) => rows.map((row) => row[name] ?? null);
+  const lines: Line[] = [
+    {
+      name: "observed, with its 95 % interval",
+      values: column("observed"),
+      look: "main",
+      band: [column("low"), column("high")],
+    },
+    { name: "perfectly calibrated", values: x, look: "chance" },
+  ];
+  const chart = lineChart({
+    label: "Observed against predicted risk",
+    x,
+    lines,
+    dots: true,
+    xTicks: [0, 0.25, 0.5, 0.75, 1].filter((v) => v >= x[0] && v <= x[x.length - 1]),
+    xFormat: (v) => percent(v),
+    xName: (v) => "predicted " + percent(v),
+    xTitle: "predicted risk",
+    yFormat: (v) => percent(v),
+    yTick: (v) => percent(v),
+    yRange: [0, 1],
+  });
+  return figureCard(
+    "Is the risk itself right?",
+    "Instances in bands of equal size: how many had the outcome, against what was predicted.",
+    chart,
+    chartKey(lines),
+  );
+}
+
+const SHARES = ["area", "kept", "certainty", "observed", "share"];
+
+function groupsCard(): HTMLElement | null {
+  if (!D.groups.length) return null;
+  const names = [...new Set(D.groups.flatMap((row) => Object.keys(row)))].filter((name) => name !== "group");
+  const text = (name: string, value: string | Num | undefined) =>
+    typeof value === "string"
+      ? value
+      : SHARES.includes(name)
+        ? percent(value ?? null)
+        : numeral(value ?? null);
+  const table = h(
+    "table",
+    { class: "matrix" },
+    h(
+      "thead",
+      {},
+      h(
+        "tr",
+        {},
+        ["group", ...names].map((name) => h("th", { scope: "col", text: capital(name) })),
+      ),
+    ),
+    h(
+      "tbody",
+      {},
+      D.groups.map((row) =>
+        h(
+          "tr",
+          {},
+          h("th", { scope: "row", text: String(row.group) }),
+          names.map((name) => h("td", { text: text(name, row[name]) })),
+        ),
+      ),
+    ),
+  );
+  return card(
+    "By predicted class and risk",
+    "Averages hide: the same numbers for each group. Moved back: how far the answer returns to its reference without the highlighted cells, with its 95 % interval.",
+    h("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Numbers by group" }, table),
+  );
+}
+
+export function overview(go: Go): HTMLElement {
   return h(
     "div",
     { class: "stack" },
@@ -165,7 +307,8 @@ export function overview(go: Go): HTMLElement {
     columnsOf(
       "figures",
       {},
-      [...curveCards(), spread].filter((node) => node !== null),
+      [...curveCards(), certaintyCard(), calibrationCard()].filter((node) => node !== null),
     ),
+    groupsCard(),
   );
 }

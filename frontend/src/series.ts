@@ -1,42 +1,44 @@
-// Small multiples of the raw series, the highlighted times shaded by their mask, on the time axis of the map.
+// The raw series of the channels that matter, in their units, the highlighted times shaded, measured values as dots.
 
 import { card, moreButton } from "./cards";
-import { C, D, inputAt, maskAt, T } from "./data";
-import { figure, h, hideTip, say, showTip, svg, tip } from "./dom";
-import { finite, least, most, numeral, percent } from "./format";
-import { describeCell, FIRST_SERIES, SALIENT, type Totals } from "./instance";
+import { bytes, C, D, endOf, hasSigned, inputAt, maskAt, observedAt, signedAt, T, unitOf } from "./data";
+import { figure, h, hideTip, redraw, say, showTip, svg, tip } from "./dom";
+import { brief, finite, least, most, percent } from "./format";
+import { describeCell, type Totals } from "./instance";
 import { channelOrder, scaleOf } from "./scales";
+import { TimeWindow } from "./window";
 
-export function seriesCard(n: number, sums: Totals): HTMLElement {
-  const order = channelOrder(sums.byChannel, "importance");
-  // the leading channels, without those that the mask does not touch
-  const first = Math.max(1, Math.min(FIRST_SERIES, sums.byChannel.filter((share) => share >= 0.005).length));
-  const state = { all: false };
+export function seriesCard(n: number, sums: Totals, sight: TimeWindow): HTMLElement {
+  const rest = channelOrder(sums.byChannel, "importance").filter((c) => !sums.leading.includes(c));
   const place = h("div", { class: "series" });
-  const draw = () =>
-    place.replaceChildren(...(state.all ? order : order.slice(0, first)).map((c) => sparkline(n, c, sums)));
-  draw();
-  const more =
-    C > first
-      ? moreButton("Show all " + C + " channels", "Show the leading channels only", (all) => {
-          state.all = all;
-          draw();
-        })
-      : null;
+  const draw = (all: boolean) =>
+    place.replaceChildren(
+      ...[...sums.leading, ...(all ? rest : [])].map((c) => sparkline(n, c, sums, sight)),
+    );
+  draw(false);
   return card(
     "The measurements themselves",
-    "Channels with the greatest share of the mask first; shaded where the mask highlights.",
+    "In the units of the data. " +
+      (hasSigned()
+        ? "Shaded orange where a value raises the answer, blue where it lowers it."
+        : "Shaded where the mask highlights.") +
+      (bytes("observed") ? " Dots were measured; a thin line between them was filled in." : ""),
     place,
-    more,
+    rest.length ? moreButton("Show all " + C + " channels", "Show the channels that matter", draw) : null,
   );
 }
 
-function sparkline(n: number, c: number, sums: Totals): HTMLElement {
+function sparkline(n: number, c: number, sums: Totals, sight: TimeWindow): HTMLElement {
   const values = Array.from({ length: T }, (_, t) => inputAt(n, t, c));
   const known = values.filter(finite);
   const [low, high] = known.length ? [least(known), most(known)] : [0, 1];
-  const words = known.length ? "from " + numeral(low) + " to " + numeral(high) : "never measured";
-  let drawn: Drawn | null = null;
+  const unit = unitOf(c) ? " " + unitOf(c) : "";
+  const words = !known.length
+    ? "never measured"
+    : low === high
+      ? "always " + brief(low) + unit
+      : brief(low) + " to " + brief(high) + unit;
+  let cross: ((t: number | null) => void) | null = null;
   const node = figure(
     {
       class: "spark",
@@ -45,34 +47,37 @@ function sparkline(n: number, c: number, sums: Totals): HTMLElement {
       "aria-label": D.channels[c] + ", " + words + "; " + percent(sums.byChannel[c]) + " of the mask",
     },
     (holder, width) => {
-      drawn = drawSpark(holder, width, { n, c, values, low, high });
+      cross = drawSpark(holder, width, { n, c, values, low, high, sight });
     },
   );
+  sight.onchange(() => redraw(node));
   let at: number | null = null;
   const read = (t: number, x: number, y: number) => {
     at = t;
-    drawn?.cross(t);
+    cross?.(t);
     const [title, ...lines] = describeCell(n)(t, c);
     showTip(title, lines, x, y);
   };
   const clear = () => {
     hideTip();
     at = null;
-    drawn?.cross(null);
+    cross?.(null);
   };
   node.addEventListener("pointermove", (event) => {
-    const t = Math.floor((event.clientX - node.getBoundingClientRect().left) / (node.clientWidth / T));
-    if (t >= 0 && t < T && drawn) read(t, event.clientX, event.clientY);
+    const box = node.getBoundingClientRect();
+    const t = sight.from + Math.floor(((event.clientX - box.left) / box.width) * sight.span);
+    if (t >= 0 && t < T && cross) read(t, event.clientX, event.clientY);
   });
   node.addEventListener("pointerleave", clear);
   node.addEventListener("blur", clear);
   node.addEventListener("keydown", (event) => {
     const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-    if (!by || !drawn) return;
+    if (!by || !cross) return;
     event.preventDefault();
-    const t = at === null ? 0 : Math.max(0, Math.min(T - 1, at + by));
+    const t: number = at === null ? sight.from : Math.max(0, Math.min(T - 1, at + by));
+    sight.include(t);
     const box = node.getBoundingClientRect();
-    read(t, box.left + (t + 0.5) * (box.width / T), box.top + box.height / 2);
+    read(t, box.left + ((t - sight.from + 0.5) * box.width) / sight.span, box.top + box.height / 2);
     say(tip.textContent ?? "");
   });
   return h(
@@ -81,7 +86,7 @@ function sparkline(n: number, c: number, sums: Totals): HTMLElement {
     h(
       "div",
       { class: "sparkname" },
-      h("strong", { text: D.channels[c] }),
+      h("strong", { text: D.channels[c], title: D.channels[c] }),
       h("span", { class: "sub", text: words }),
     ),
     node,
@@ -94,61 +99,73 @@ interface Spark {
   values: number[];
   low: number;
   high: number;
+  sight: TimeWindow;
 }
 
-interface Drawn {
-  cross: (t: number | null) => void;
-}
+const FEW = 400; // steps that are drawn one by one
 
-function drawSpark(node: HTMLElement, width: number, { n, c, values, low, high }: Spark): Drawn {
-  const height = 46,
-    across = width / T;
-  const y = scaleOf(low, high > low ? high : low + 1, height - 7, 7, false);
+function drawSpark(node: HTMLElement, width: number, spark: Spark): (t: number | null) => void {
+  const { n, c, values, low, high, sight } = spark;
+  const height = 52;
+  const across = width / sight.span;
+  const y = scaleOf(low, high > low ? high : low + 1, height - 7, 7);
+  const x = (t: number) => (t - sight.from + 0.5) * across;
   const picture = svg("svg", {
     width,
     height,
     viewBox: "0 0 " + width + " " + height,
     "aria-hidden": "true",
   });
-  for (let t = 0; t < T; t++) {
-    const m = maskAt(n, t, c);
-    if (m < 0.08) continue;
-    picture.append(
-      svg("rect", {
-        class: "shade",
-        x: t * across,
-        y: 0,
-        width: across + 0.3,
-        height,
-        "fill-opacity": (0.5 * m).toFixed(3),
-      }),
-    );
+  const bucket = Math.max(1, Math.floor(sight.span / FEW));
+  for (let t = sight.from; t < sight.to; t += bucket)
+    picture.append(...shade(spark, t, bucket, x, across, height));
+  let [path, pen] = ["", false];
+  for (let t = sight.from; t < sight.to; t++) {
+    const v = values[t];
+    if (finite(v)) path += (pen ? "L" : "M") + x(t).toFixed(1) + " " + y(v).toFixed(1);
+    pen = finite(v);
   }
-  let path = "",
-    pen = false;
-  values.forEach((v, t) => {
-    if (!finite(v)) {
-      pen = false;
-      return;
-    }
-    path += (pen ? "L" : "M") + ((t + 0.5) * across).toFixed(1) + " " + y(v).toFixed(1);
-    pen = true;
-  });
-  picture.append(svg("path", { class: "line main thin", d: path }));
-  if (T <= 120)
-    values.forEach((v, t) => {
-      if (finite(v) && maskAt(n, t, c) >= SALIENT)
-        picture.append(svg("circle", { class: "dot main", cx: (t + 0.5) * across, cy: y(v), r: 2.4 }));
-    });
-  const cross = svg("line", { class: "crossline", y1: 0, y2: height, visibility: "hidden" });
-  picture.append(cross);
-  const setCross = (t: number | null) => {
-    cross.setAttribute("visibility", t === null ? "hidden" : "visible");
-    if (t !== null) {
-      cross.setAttribute("x1", String((t + 0.5) * across));
-      cross.setAttribute("x2", String((t + 0.5) * across));
-    }
-  };
+  const known = bytes("observed") !== null;
+  picture.append(svg("path", { class: "line main thin" + (known ? " filled" : ""), d: path }));
+  if (sight.span <= 120)
+    for (let t = sight.from; t < Math.min(sight.to, endOf(n)); t++)
+      if (finite(values[t]) && (known ? observedAt(n, t, c) : maskAt(n, t, c) >= 0.5))
+        picture.append(svg("circle", { class: "dot main", cx: x(t), cy: y(values[t]), r: 2.4 }));
+  const line = svg("line", { class: "crossline", y1: 0, y2: height, visibility: "hidden" });
+  picture.append(line);
   node.replaceChildren(picture);
-  return { cross: setCross };
+  return (t) => {
+    line.setAttribute("visibility", t === null ? "hidden" : "visible");
+    for (const key of ["x1", "x2"]) line.setAttribute(key, String(x(t ?? 0)));
+  };
+}
+
+// The strongest cell of a few steps, in the colour of its direction.
+function shade(
+  { n, c }: Spark,
+  start: number,
+  count: number,
+  x: (t: number) => number,
+  across: number,
+  height: number,
+): SVGElement[] {
+  let [peak, sign] = [0, 0];
+  for (let t = start; t < Math.min(start + count, endOf(n)); t++) {
+    const m = maskAt(n, t, c);
+    if (m <= peak) continue;
+    peak = m;
+    sign = hasSigned() ? Math.sign(signedAt(n, t, c)) : 0;
+  }
+  if (peak < 0.08) return [];
+  const look = sign > 0 ? "shade raises" : sign < 0 ? "shade lowers" : "shade";
+  return [
+    svg("rect", {
+      class: look,
+      x: x(start) - across / 2,
+      y: 0,
+      width: across * count + 0.3,
+      height,
+      "fill-opacity": (0.5 * peak).toFixed(3),
+    }),
+  ];
 }

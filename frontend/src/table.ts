@@ -3,6 +3,7 @@
 import { type Column, columns, compare, filters, fitting, grouped, select } from "./columns";
 import { D, N } from "./data";
 import { figure, h } from "./dom";
+import { saveTable } from "./export";
 import { plural } from "./format";
 import { stamp } from "./marks";
 
@@ -14,6 +15,7 @@ export interface Table {
   step: (by: number) => void;
   first: () => number | undefined;
   onlyChannel: (c: number) => void;
+  redraw: () => void;
 }
 
 interface State {
@@ -28,14 +30,26 @@ interface State {
 
 export function instanceTable(onselect: (n: number, opened: boolean) => void): Table {
   const all = columns();
-  const state: State = { text: "", flag: "", channel: "", key: "id", down: false, rows: [], chosen: null };
+  const certain = all.find((c) => c.key === "metric:certainty");
+  const state: State = {
+    text: "",
+    flag: "",
+    channel: "",
+    key: certain ? certain.key : "id",
+    down: Boolean(certain),
+    rows: [],
+    chosen: null,
+  };
   const haystack = D.ids.map((id, n) =>
-    [id, D.before?.text[n], D.target?.text[n]].filter(Boolean).join(" ").toLowerCase(),
+    [id, D.before?.text[n], D.target?.text[n], D.channels[D.leading[n]], D.names[D.leading[n]]]
+      .filter(Boolean)
+      .join(" ")
+      .toLowerCase(),
   );
   const count = h("span", { class: "count", role: "status" });
   const search = h("input", {
     type: "search",
-    placeholder: "Find an instance or a prediction",
+    placeholder: "Find an instance, prediction or channel",
     "aria-label": "Find",
     oninput: () => {
       state.text = search.value.trim().toLowerCase();
@@ -61,7 +75,10 @@ export function instanceTable(onselect: (n: number, opened: boolean) => void): T
   );
   const order = select(
     "Sort by",
-    all.map((c): [string, string] => [c.key, c.key === "id" ? "Sort: as given" : "Sort: " + c.label]),
+    all.map((c): [string, string] => [
+      c.key,
+      c.key === "id" ? "Sort: as given" : c === certain ? "Sort: most certain first" : "Sort: " + c.label,
+    ]),
     (v) => sortBy(v, v !== "id" && Boolean(all.find((c) => c.key === v)?.right)),
   );
   const turn = h("button", {
@@ -73,6 +90,12 @@ export function instanceTable(onselect: (n: number, opened: boolean) => void): T
     onclick: () => sortBy(state.key, !state.down),
   });
 
+  const save = h("button", {
+    type: "button",
+    text: "CSV",
+    title: "Save this list as a table",
+    onclick: () => saveTable(state.rows),
+  });
   const head = h("div", { class: "row head", role: "row" });
   const space = h("div", { class: "space", role: "presentation" });
   const body = h("div", { class: "scroll", role: "rowgroup" }, space);
@@ -86,6 +109,7 @@ export function instanceTable(onselect: (n: number, opened: boolean) => void): T
   let shown: Column[] = [];
   let template = "";
   let drawn = [-1, -1];
+  let started = false;
 
   function sortBy(key: string, down: boolean) {
     state.key = key;
@@ -116,6 +140,9 @@ export function instanceTable(onselect: (n: number, opened: boolean) => void): T
     space.style.height = state.rows.length * ROW + "px";
     body.scrollTop = 0;
     paint(true);
+    // the pane beside the list shows an instance of the list
+    if (started && state.rows.length && (state.chosen === null || !state.rows.includes(state.chosen)))
+      choose(state.rows[0]);
   }
 
   function layout() {
@@ -232,17 +259,20 @@ export function instanceTable(onselect: (n: number, opened: boolean) => void): T
       order,
       turn,
       count,
+      save,
     ),
     watch,
     grid,
     empty,
   );
   apply();
+  started = true;
   return {
     node,
     choose,
     step,
     first: () => state.rows[0],
+    redraw: () => paint(true),
     onlyChannel: (c) => {
       channel.value = String(c);
       state.channel = String(c);

@@ -24,6 +24,33 @@ export interface Summary extends Words {
 export interface CurveLine extends Words {
   values: Num[] | null;
   random: Num[] | null;
+  low: Num[] | null;
+  high: Num[] | null;
+}
+
+// What raised and lowered each answer; the cells themselves are bytes.
+export interface Explained {
+  answer: Num[];
+  reference: Num[];
+  sizes: number[];
+  logit: boolean;
+  unit: string;
+  target: string;
+}
+
+export interface TargetView {
+  label: string;
+  explained: Explained | null;
+  predictions: Num[] | null;
+  leading: number[];
+}
+
+export interface Paired {
+  shift: Num;
+  low: Num;
+  high: Num;
+  instances: number;
+  rivals: Record<string, [Num, Num]>;
 }
 
 export interface Curves {
@@ -72,7 +99,9 @@ export interface Report {
   unit: string;
   shape: [number, number, number];
   ids: string[];
-  channels: string[];
+  channels: string[]; // as a reader knows them
+  names: string[]; // as the data have them
+  units: string[] | null;
   times: string[];
   classes: string[] | null;
   perStep: boolean;
@@ -88,6 +117,13 @@ export interface Report {
   curves: Curves | null;
   errors: Num[][] | null;
   comparison: Method[];
+  explained: Explained | null;
+  views: TargetView[];
+  population: Num;
+  threshold: Num;
+  paired: Record<string, Paired>;
+  groups: Record<string, string | Num>[];
+  calibration: Record<string, Num>[];
   settings: Record<string, string | number>;
   notes: string[];
   warnings: string[];

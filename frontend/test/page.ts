@@ -7,6 +7,11 @@ const report = {
   unit: "hour",
   ids: ["first", "second"],
   channels: ["GCS", "Lactate", "pH"],
+  names: ["GCS", "Lactate", "pH"],
+  units: ["", "mmol/L", ""],
+  views: [],
+  explained: null,
+  leading: [0, 1],
   times: ["1", "2", "3", "4"],
   lengths: [4, 2],
   ranges: [

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dynamask_mlflow.report import AuditPoint, Curves, DriftData, MethodResult, ReportData
+from dynamask_mlflow.report import AuditPoint, Contributions, Curves, DriftData, MethodResult, Paired, ReportData
 
 # fmt: off
 TYPICAL = {
@@ -22,6 +22,7 @@ TYPICAL = {
 }
 # fmt: on
 CHANNELS = list(TYPICAL)
+UNITS = ["bpm" if name == "Heart rate" else "mmol/L" if name == "Potassium" else "" for name in TYPICAL]
 LEADERS = {"GCS total": 0.9, "Lactate": 0.7, "Urine output": 0.55, "Mean BP": 0.45, "BUN": 0.4, "FiO2": 0.3}
 
 
@@ -88,6 +89,9 @@ def icu_report(n: int = 96, steps: int = 48, seed: int = 0, **changes: Any) -> R
             "entropy": entropy,
             "information": -np.log(1 - m).sum(axis=(1, 2)),
             "ce": ce,
+            "certainty": np.clip(masks.max(axis=(1, 2)) - 0.1, 0, 1),
+            "answer_shift": ce,
+            "answer_shift/random": 0.1 * ce,
             "flipped": predicted != after,
             "converged": rng.random(n) < 0.97,
         },
@@ -105,6 +109,27 @@ def icu_report(n: int = 96, steps: int = 48, seed: int = 0, **changes: Any) -> R
             "information_normalized": 0.11,
             "seconds": 18.2,
         },
+        contributions=Contributions(
+            cells=masks * np.where(np.arange(d) % 4 == 3, -1.0, 1.0) * 0.2,
+            answer=np.log(risk / (1 - risk)),
+            reference=np.full(n, -1.3),
+            logit=True,
+            unit="log-odds",
+            channel_spread=masks.sum(axis=1) / np.maximum(masks.sum(axis=(1, 2)), 1e-9)[:, None] * 0.2,
+            target="the risk of death",
+        ),
+        units=UNITS,
+        population=float(risk.mean()),
+        threshold=0.5,
+        paired={
+            "ce": Paired(
+                shift=0.6, low=0.4, high=0.8, instances=n, rivals={"random": (0.1, 0.0004), "other": (0.2, 0.2)}
+            )
+        },
+        groups=[{"group": "predicted death", "instances": 5, "area": 0.1, "leading channels": "GCS total"}],
+        calibration=[
+            {"predicted": p, "observed": p, "low": p / 2, "high": 1 - p / 2, "instances": 10.0} for p in (0.1, 0.4, 0.8)
+        ],
         observed=observed,
         inputs=np.where(observed, inputs, np.nan),
         curves=curves,

@@ -1,0 +1,48 @@
+"""What raised and lowered the answers, as the page's scripts read it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dynamask_mlflow.report.data import Contributions, TargetView
+from dynamask_mlflow.report.encode import base64_text, bytes_of_ranks, bytes_of_shares, bytes_of_signed
+
+
+def explained_payload(found: Contributions | None, suffix: str = "") -> tuple[dict[str, Any] | None, dict[str, str]]:
+    """Numbers of each instance, and the signed cells and error bars as blobs."""
+    if found is None:
+        return None, {}
+    cells, sizes = bytes_of_signed(found.cells)
+    blobs = {f"signed{suffix}": base64_text(cells)}
+    if found.channel_spread is not None:
+        spread = np.clip(np.nan_to_num(np.asarray(found.channel_spread, dtype=np.float64)), 0.0, 1.0)
+        blobs[f"spread{suffix}"] = base64_text(bytes_of_shares(np.sqrt(spread)))
+    values = {
+        "answer": np.asarray(found.answer, dtype=np.float64),
+        "reference": np.asarray(found.reference, dtype=np.float64),
+        "sizes": sizes,
+        "logit": found.logit,
+        "unit": found.unit,
+        "target": found.target,
+    }
+    return values, blobs
+
+
+def view_payloads(views: Sequence[TargetView]) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """The other targets: their labels and numbers, and blobs that are named after their place."""
+    entries: list[dict[str, Any]] = []
+    blobs: dict[str, str] = {}
+    for place, view in enumerate(views, start=1):
+        suffix = f"-{place}"
+        values, signed = explained_payload(view.contributions, suffix)
+        masks = np.clip(np.nan_to_num(np.asarray(view.masks, dtype=np.float32)), 0.0, 1.0)
+        blobs |= {f"masks{suffix}": base64_text(bytes_of_shares(masks)), **signed}
+        if view.scores is not None:
+            blobs[f"ranks{suffix}"] = base64_text(bytes_of_ranks(np.asarray(view.scores)))
+        predictions = None if view.predictions is None else np.asarray(view.predictions, dtype=np.float64)
+        leading = masks.sum(axis=1).argmax(axis=1) if masks.size else np.zeros(len(masks), dtype=int)
+        entries.append({"label": view.label, "explained": values, "predictions": predictions, "leading": leading})
+    return entries, blobs

@@ -1,0 +1,87 @@
+// Can this mask be trusted? The checks that the evaluation made, in words, each with its number.
+
+import { card } from "./cards";
+import { metric, targetShown } from "./data";
+import { h } from "./dom";
+import { finite, numeral, percent } from "./format";
+
+interface Check {
+  good: boolean | null;
+  text: string;
+}
+
+const valueOf = (name: string, n: number) => metric(name)?.values[n];
+
+export function checksOf(n: number): Check[] {
+  const found: Check[] = [];
+  const name = metric("answer_shift") ? "answer_shift" : "squared_error";
+  const [shift, random] = [valueOf(name, n), valueOf(name + "/random", n)];
+  if (finite(shift) && finite(random))
+    found.push({
+      good: shift > random && shift > 0,
+      text:
+        "Without its cells the answer moves back by " +
+        numeral(shift) +
+        "; without as many random cells by " +
+        numeral(random) +
+        ".",
+    });
+  const certainty = valueOf("certainty", n);
+  if (finite(certainty))
+    found.push({
+      good: certainty >= 0.7 ? true : certainty >= 0.5 ? null : false,
+      text: "A highlighted cell is salient with a probability of " + percent(certainty) + " on average.",
+    });
+  const converged = valueOf("converged", n);
+  if (converged !== undefined && converged !== null)
+    found.push({
+      good: Boolean(converged),
+      text: converged
+        ? "The first cells of the ranking hold the answer."
+        : "The ranking does not hold the answer well.",
+    });
+  for (const [name, text] of [
+    ["constant_prediction", "The answer is that of its reference: there is nothing to explain."],
+    ["dead_gradient", "The model does not react to this input: its mask says nothing."],
+    ["noise_baseline", "Only noise takes this answer away: it rests on something that does not happen."],
+    ["plateau", "No size of the mask stands out: several would do equally well."],
+  ])
+    if (valueOf(name, n) === true) found.push({ good: name === "plateau" ? null : false, text });
+  return found;
+}
+
+export function trustCard(n: number): HTMLElement | null {
+  if (targetShown()) return null; // the checks are of the target that was evaluated
+  const checks = checksOf(n);
+  if (!checks.length) return null;
+  const bad = checks.filter((check) => check.good === false).length;
+  const open = checks.filter((check) => check.good === null).length;
+  const verdict = bad
+    ? "Read this mask with doubt: " + bad + " of " + checks.length + " checks failed."
+    : open
+      ? "No check failed; " + open + " of " + checks.length + " are undecided."
+      : "All " + checks.length + " checks passed.";
+  const sign = (good: boolean | null) => (good === null ? "?" : good ? "✓" : "✗");
+  const word = (good: boolean | null) => (good === null ? "undecided: " : good ? "passed: " : "failed: ");
+  return card(
+    "Can this mask be trusted?",
+    verdict,
+    h(
+      "ul",
+      { class: "checks" },
+      checks.map(({ good, text }) =>
+        h(
+          "li",
+          { class: good === null ? "open" : good ? "good" : "bad" },
+          h("span", { class: "sign", "aria-hidden": "true", text: sign(good) }),
+          h("span", { class: "visually-hidden", text: word(good) }),
+          text,
+        ),
+      ),
+    ),
+    h("p", {
+      class: "note",
+      text: "A mask explains the model, not the patient: it shows what the model used, not what caused the outcome.",
+    }),
+  );
+}

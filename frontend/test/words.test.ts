@@ -1,0 +1,31 @@
+import { describe, expect, it } from "vitest";
+import { riskOf } from "../src/answer";
+import { notable, whenOf } from "../src/contributions";
+import { testWords } from "../src/overview";
+
+describe("words", () => {
+  it("says better only where every paired test says so", () => {
+    const base = { shift: 0.5, low: 0.4, high: 0.6, instances: 20 };
+    const won = testWords({ ...base, rivals: { random: [0.1, 0.001], other: [0.2, 0.01] } });
+    expect(won).toMatchObject({ good: true, text: "better than random cells and another instance's mask" });
+    const open = testWords({ ...base, rivals: { random: [0.1, 0.001], other: [0.2, 0.2] } });
+    expect(open).toMatchObject({ good: false, text: "not shown to be better than another instance's mask" });
+    expect(testWords({ ...base, rivals: { random: [0.1, null] } }).details[0]).toContain("not tested");
+  });
+
+  it("keeps the channels that matter, and never none", () => {
+    const share = (c: number, sum: number) => ({ c, sum, share: 0, spread: 0, when: "" });
+    expect(notable([share(0, 2), share(1, -1), share(2, 0.001)]).map((one) => one.c)).toEqual([0, 1]);
+    expect(notable([share(3, 0), share(4, 0)]).map((one) => one.c)).toEqual([3]);
+  });
+
+  it("names the hours of a channel", () => {
+    expect(whenOf(0, 0)).toBe("");
+    expect(whenOf(1, 2)).toBe("all hours");
+  });
+
+  it("reads a risk off log-odds", () => {
+    expect(riskOf(0)).toBe(0.5);
+    expect(riskOf(-2)).toBeCloseTo(0.119, 3);
+  });
+});

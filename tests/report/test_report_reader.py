@@ -1,0 +1,193 @@
+"""What a reader does with the page beyond looking: find, compare, take along, and read with a screen reader."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from icu_example import icu_report, with_drift, with_methods
+from report_shapes import small
+
+from dynamask_mlflow.report import Contributions, TargetView, render_report
+
+pytestmark = pytest.mark.browser
+AXE = Path(__file__).parents[2] / "frontend" / "node_modules" / "axe-core" / "axe.min.js"
+
+
+def open_instances(page: Any) -> None:
+    page.click("#tab-instances")
+    page.locator(".detail .heat .overlay").first.wait_for()
+
+
+def signed_report(n: int = 4, steps: int = 6, **fields: Any) -> Any:
+    """Two channels: the first raises the answer by 1, the second lowers it by .25."""
+    cells = np.zeros((n, steps, 2))
+    cells[:, 2, 0], cells[:, 3, 1] = 1.0, -0.25
+    found = Contributions(
+        cells=cells, answer=np.zeros(n), reference=np.full(n, -0.75), logit=True, unit="log-odds", target="the risk"
+    )
+    return small(
+        np.abs(cells),
+        channel_names=["K", "GCS"],
+        channel_labels=["Potassium (lab)", "Glasgow coma scale"],
+        units=["mmol/L", ""],
+        times=range(1, steps + 1),
+        time_unit="hour",
+        predictions=np.full(n, 0.5),
+        contributions=found,
+        population=0.2,
+        threshold=0.5,
+        **fields,
+    )
+
+
+def test_the_patient_comes_first(watch: Any) -> None:
+    page, complaints = watch(render_report(signed_report()))
+    open_instances(page)
+    sentence = page.locator(".sentence").inner_text()
+    assert "0.500, above the threshold of 0.5, 2.5 times the mean of 4 instances (0.200)" in sentence
+    assert page.locator("h3.up + [role=list] strong").all_inner_texts() == ["Potassium (lab)"]
+    assert page.locator("h3.down + [role=list] strong").all_inner_texts() == ["Glasgow coma scale"]
+    row = page.locator(".contribution").first
+    label = row.get_attribute("aria-label")
+    assert label.startswith("Potassium (lab), mmol/L: raises by 1; hour 3")
+    assert "≈ 0.269 without" in label  # the risk at log-odds of 0 - 1
+    assert complaints == []
+
+
+def test_a_link_opens_the_same_instance_and_view(watch: Any) -> None:
+    page, complaints = watch(render_report(signed_report(ids=["a", "b & <c>", "d", "e"])))
+    open_instances(page)
+    page.get_by_role("row", name="b & <c>").click()
+    page.get_by_text("Strength", exact=True).click()
+    address = page.evaluate("location.href")
+    page.goto("about:blank")
+    page.goto(address)
+    assert page.locator(".detail h2").first.inner_text() == "b & <c>"
+    assert page.get_by_role("radio", name="Strength").is_checked()
+    page.get_by_role("button", name="Copy link").click()
+    assert page.locator(".copied").input_value() == address
+    assert complaints == []
+
+
+def test_filters_take_the_detail_pane_along_and_search_knows_channels(watch: Any) -> None:
+    data = icu_report(40)
+    page, complaints = watch(render_report(data))
+    open_instances(page)
+    page.fill("input[aria-label=Find]", data.ids[7])
+    assert page.locator(".detail h2").first.inner_text() == data.ids[7]
+    page.fill("input[aria-label=Find]", "lactate")
+    led = np.asarray(data.masks).sum(axis=1).argmax(axis=1) == list(data.channel_names).index("Lactate")
+    assert page.locator(".count").inner_text().startswith(f"{np.count_nonzero(led)} of 40")
+    assert page.locator(".detail h2").first.inner_text() in np.asarray(data.ids)[led]
+    page.fill("input[aria-label='Find a channel']", "platelets")
+    rows = page.locator(".detail .heat").first.get_attribute("data-rows")
+    assert rows == "1"
+    assert complaints == []
+
+
+def saved(page: Any, button: Any) -> str:
+    with page.expect_download() as download:
+        button.click()
+    return Path(download.value.path()).read_text(encoding="utf-8-sig")
+
+
+def test_table_mask_and_figures_can_be_taken_along(watch: Any) -> None:
+    data = icu_report(12)
+    page, complaints = watch(render_report(data), 1300)
+    with page.expect_download() as download:
+        page.locator("#panel-overview .card").first.get_by_role("button", name="Save the figure").click()
+    assert Path(download.value.path()).read_bytes().startswith(b"\x89PNG")
+    chart = page.locator("#panel-overview .figures .card").first
+    picture = saved(page, chart.get_by_role("button", name="Save the figure"))
+    assert picture.startswith("<svg")
+    assert "class=" not in picture
+    open_instances(page)
+    rows = list(csv.DictReader(io.StringIO(saved(page, page.get_by_role("button", name="CSV", exact=True)))))
+    assert {row["id"] for row in rows} == set(data.ids)
+    first = rows[0]["id"]
+    cells = list(csv.DictReader(io.StringIO(saved(page, page.get_by_role("button", name="Mask as CSV")))))
+    assert len(cells) == 48 * 32
+    place = list(data.ids).index(first)
+    found = np.array([float(cell["mask"]) for cell in cells]).reshape(48, 32)
+    assert np.abs(found - np.asarray(data.masks)[place]).max() <= 0.5 / 255 + 1e-6
+    signed = np.array([float(cell["contribution"]) for cell in cells]).reshape(48, 32)
+    true = np.asarray(data.contributions.cells)[place]  # type: ignore[union-attr]
+    assert np.abs(signed - true).max() <= 0.01 * np.abs(true).max()
+    assert complaints == []
+
+
+def test_long_and_wide_sequences_can_be_zoomed_and_panned(watch: Any) -> None:
+    masks = np.zeros((1, 5000, 500), dtype=np.float32)
+    masks[0, 4321, 7] = 1
+    page, complaints = watch(
+        render_report(small(masks, channel_names=[f"sensor number {i}" for i in range(500)])), 1200
+    )
+    open_instances(page)
+    heat = page.locator(".detail .heat")
+    plot = "node => JSON.parse(node.dataset.plot)"
+    whole = heat.evaluate(plot)["across"]
+    heat.focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("End")
+    for _ in range(6):
+        page.keyboard.press("+")
+    near = heat.evaluate(plot)
+    assert near["across"] > 30 * whole
+    assert near["from"] + 5000 / 64 >= 4990
+    page.get_by_role("button", name="The whole length").click()
+    assert heat.evaluate(plot)["across"] == whole
+    assert page.locator(".detail .minimap").is_visible()
+    assert complaints == []
+
+
+def test_another_target_can_be_chosen(watch: Any) -> None:
+    masks = np.zeros((2, 5, 3))
+    masks[:, 1, 0] = 1
+    other = np.zeros((2, 5, 3))
+    other[:, 4, 2] = 1
+    data = small(masks, "regression", predictions=[1.0, 2.0], views=[TargetView(label="horizon 6", masks=other)])
+    page, complaints = watch(render_report(data))
+    open_instances(page)
+    page.locator(".detail .heat").focus()
+    page.keyboard.press("ArrowRight")
+    assert page.locator("#tip").inner_text().startswith("c0")
+    page.select_option("select[aria-label='Which answer is explained']", label="horizon 6")
+    page.locator(".detail .heat .overlay").wait_for()
+    page.locator(".detail .heat").focus()
+    page.keyboard.press("ArrowRight")
+    assert page.locator("#tip").inner_text().startswith("c2")
+    assert "target=1" in page.evaluate("location.hash")
+    assert complaints == []
+
+
+def test_one_instance_prints_alone(watch: Any) -> None:
+    page, complaints = watch(render_report(icu_report(5)))
+    open_instances(page)
+    page.evaluate("window.print = () => window.dispatchEvent(new Event('beforeprint'))")
+    page.get_by_role("button", name="Print").click()
+    page.emulate_media(media="print")
+    visible = [panel.get_attribute("id") for panel in page.locator("[role=tabpanel]").all() if panel.is_visible()]
+    assert visible == ["panel-instances"]
+    assert complaints == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_part_has_a_violation_of_accessibility(watch: Any, scheme: str) -> None:
+    if not AXE.is_file():
+        pytest.skip("axe-core is not set up: `make frontend`")
+    page, complaints = watch(render_report(with_methods(with_drift(icu_report(12)))), 1200, scheme)
+    found = []
+    for part in ("drift", "overview", "instances", "methods", "guide"):
+        page.click(f"#tab-{part}")
+        page.wait_for_timeout(100)
+        if part == "drift":
+            page.evaluate(AXE.read_text(encoding="utf-8"))
+        result = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+        found += [f"{part}: {v['id']}: {v['nodes'][0]['html'][:120]}" for v in result["violations"]]
+    assert found == []
+    assert complaints == []
