@@ -179,7 +179,7 @@ def test_one_instance_prints_alone(watch: Any) -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_no_part_has_a_violation_of_accessibility(watch: Any, scheme: str) -> None:
     if not AXE.is_file():
-        pytest.skip("axe-core is not set up: `make frontend`")
+        pytest.skip("node is not set up: `make frontend` brings axe-core")
     page, complaints = watch(render_report(with_methods(with_drift(icu_report(12)))), 1200, scheme)
     found = []
     for part in ("drift", "overview", "instances", "methods", "guide"):

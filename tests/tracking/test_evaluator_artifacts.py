@@ -26,7 +26,7 @@ def test_artifacts_hold_no_raw_values_unless_asked_and_no_ids_if_hashed(
         result = evaluate(saved, data(ids=ids), hash_ids=True, ids=ids[:3], images=3)
     root = Path(mlflow.artifacts.download_artifacts(run_id=run.info.run_id, dst_path=str(store / "got")))
     files = [path for path in root.rglob("*") if path.is_file()]
-    assert len(files) == 8
+    assert len(files) == 9
     for path in files:
         assert "patient" not in path.name
         assert b"patient-" not in path.read_bytes()
