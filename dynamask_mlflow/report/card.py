@@ -22,6 +22,15 @@ def model_card(data: ReportData, dataset: Mapping[str, Any] | None = None) -> st
     Args:
         data: what the page shows.
         dataset: its name and digest, if they are known.
+
+    Example:
+        >>> from dynamask_mlflow.report import ReportData
+        >>> data = ReportData(
+        ...     title="Two vital signs", model="mine", created_at="2026-03-14", task="regression",
+        ...     ids=["a"], channel_names=["HR", "GCS"], times=range(3), masks=np.eye(3, 2)[None],
+        ... )
+        >>> model_card(data).splitlines()[0]
+        '# Two vital signs'
     """
     lines = [f"# {_text(data.title)}", ""]
     lines += [f"- Model: {_text(data.model)}", f"- Made: {moment(data.created_at)}"]

@@ -110,7 +110,7 @@ def test_masks_of_what_the_model_reads_are_better_than_random_cells_and_than_ano
     data = page_of(risk, "classification", targets=np.arange(N) % 2)
     assert data.paired["answer_shift"].shift > 0
     assert data.paired["answer_shift"].rivals["random"][1] < 0.05
-    assert [row["group"] for row in data.groups][0].startswith("predicted")
+    assert data.groups[0]["group"].startswith("predicted")
     assert sum(row["instances"] for row in data.groups if row["group"].startswith("risk")) == N
 
 
