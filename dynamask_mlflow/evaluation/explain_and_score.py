@@ -180,7 +180,7 @@ def explain_and_score(
         >>> explainer = Explainer(lambda x: x[:, :, 0].sum(1, keepdim=True), "regression", ExplainConfig())
         >>> found = explain_and_score({"nested": explainer}, as_sequences(x))
         >>> sorted(found.main.scores.each)[:3]
-        ['area', 'entropy', 'entropy_normalized']
+        ['answer_shift', 'area', 'certainty']
         >>> bool(found.main.masks.binary[:, :, 1:].any())
         False
     """
