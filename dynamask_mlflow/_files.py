@@ -11,7 +11,7 @@ from typing import IO
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[IO[bytes]]:
+def atomic_file(path: Path) -> Iterator[IO[bytes]]:
     """Write to a temporary neighbour; it takes the name only when the block ends well. Missing folders are made."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -24,7 +24,7 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
         raise
 
 
-def write_whole(path: Path, text: str | bytes) -> None:
+def atomic_write(path: Path, text: str | bytes) -> None:
     """Write a file that appears whole or not at all."""
-    with whole_file(path) as file:
+    with atomic_file(path) as file:
         file.write(text.encode() if isinstance(text, str) else text)

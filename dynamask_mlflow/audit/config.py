@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from dynamask_mlflow._provenance import digest
-from dynamask_mlflow.audit.spending import levels, permutations_needed
+from dynamask_mlflow.audit.alpha_spending import levels, permutations_needed
 from dynamask_mlflow.masks.config import TASKS, ExplainConfig
 
 REFERENCES = ("pinned", "rolling")

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dynamask_mlflow._files import atomic_write
 from dynamask_mlflow._npz import load_arrays
 from dynamask_mlflow.audit.statistics import Codes, decile_codes, decile_edges
-from dynamask_mlflow.tracking.spool import write_whole
 
 SCHEMA_VERSION = 2
 _BY_STAY = ("ids", "patients", "by_channel", "by_time", "values", "missing", "codes", "effects")
@@ -167,7 +167,7 @@ class Measured:
         arrays["meta"] = np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8)
         buffer = BytesIO()
         np.savez_compressed(buffer, **arrays)
-        write_whole(Path(path), buffer.getvalue())
+        atomic_write(Path(path), buffer.getvalue())
         return Path(path)
 
     @classmethod

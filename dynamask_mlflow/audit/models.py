@@ -92,7 +92,7 @@ def load_network(ref: ModelRef, task: str | None, trust: str | list[str] | None 
     Args:
         trust: names of registered models that may bring code, or "all"; by default the variable DYNAMASK_TRUST.
     """
-    from dynamask_mlflow.tracking.raw_model import (
+    from dynamask_mlflow.tracking.unwrap import (
         NoGradientsError,
         differentiable_network,
         reference_of,

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from dynamask_mlflow._files import atomic_write
 from dynamask_mlflow.audit import tags as t
 from dynamask_mlflow.audit.history import PREFIX, AuditEntry
 from dynamask_mlflow.audit.identity import site_tag
@@ -32,7 +33,7 @@ def upload_results(
     import mlflow
 
     from dynamask_mlflow.tracking.retries import patiently
-    from dynamask_mlflow.tracking.spool import ARTIFACTS, discard, new_spool, seal, write_whole
+    from dynamask_mlflow.tracking.spool import ARTIFACTS, discard, new_spool, write_manifest
     from dynamask_mlflow.tracking.upload import upload
 
     uri = mlflow.get_tracking_uri()
@@ -44,8 +45,8 @@ def upload_results(
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(content, target)
             else:
-                write_whole(target, content)
-        seal(
+                atomic_write(target, content)
+        write_manifest(
             spool,
             run_id=run_id,
             tracking_uri=uri,

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from dynamask_mlflow._files import atomic_write
 from dynamask_mlflow._provenance import digest
 from dynamask_mlflow.audit import publish
 from dynamask_mlflow.audit import tags as t
@@ -33,7 +34,6 @@ from dynamask_mlflow.audit.windows import parse_window
 from dynamask_mlflow.evaluation.profile import plain
 from dynamask_mlflow.tracking.errors import first_line
 from dynamask_mlflow.tracking.retries import short_retries
-from dynamask_mlflow.tracking.spool import write_whole
 
 VERDICT_FILE = "dynamask/verdict.json"
 VIOLATIONS, REPORT = "dynamask/violations.json", "dynamask/audit.html"
@@ -199,7 +199,7 @@ def _by_content(request: dict[str, Any], content: str, window: str, reference: s
 def _keep_request(request: dict[str, Any], uris: Sequence[str]) -> None:
     """In the store, not in MLflow: row numbers and paths are nobody else's business."""
     path = _by_content(request, request["content"], request["window"], request["reference_run_id"])
-    write_whole(path, json.dumps({"request": request, "uris": list(uris)}))
+    atomic_write(path, json.dumps({"request": request, "uris": list(uris)}))
 
 
 def _kept_request(request: dict[str, Any], entry: AuditEntry) -> tuple[dict[str, Any], list[str]] | None:

@@ -172,9 +172,9 @@ def plan_audit(request: dict[str, Any], shards: int | None = None, least: int = 
     if reference.inputs is not None:
         kept = Path(store.removeprefix("file://")) / "references" / reference.run_id / "anchor_inputs.npz"
         if not kept.is_file():  # workers may not see where MLflow downloads to
-            from dynamask_mlflow.tracking.spool import write_whole
+            from dynamask_mlflow._files import atomic_write
 
-            write_whole(kept, Path(reference.inputs).read_bytes())
+            atomic_write(kept, Path(reference.inputs).read_bytes())
         anchors = {"sequences": str(kept)}
         count = len(reference.anchors or ())
         uris += plan_shards(

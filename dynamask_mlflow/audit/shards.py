@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dynamask_mlflow._files import atomic_write
 from dynamask_mlflow._method_table import METHODS
 from dynamask_mlflow._paths import local_path
 from dynamask_mlflow._provenance import PACKAGE, code_digest, digest, symbol_at, versions
@@ -26,7 +27,6 @@ from dynamask_mlflow.audit.errors import AuditError
 from dynamask_mlflow.audit.measured import Measured
 from dynamask_mlflow.audit.models import ModelRef
 from dynamask_mlflow.evaluation.sequences import Sequences
-from dynamask_mlflow.tracking.spool import write_whole
 
 SECONDS_PER_STAY = 0.05  # until a shard of the same model has told better
 _SMALL, _LARGE = 25, 2000  # stays of a shard: not cut further for more processes; never more, whatever the time
@@ -95,7 +95,7 @@ def plan_shards(
         key = digest({name: spec[name] for name in _ANSWERS} | {"fit": config.explainer_digest})
         spec["result"] = str(root / "shards" / key[:2] / f"{key}.npz")
         path = root / "plans" / key[:2] / f"{key}-{role}.json"
-        write_whole(path, json.dumps(spec))
+        atomic_write(path, json.dumps(spec))
         uris.append(str(path))
     return uris
 
@@ -235,7 +235,7 @@ def _partition(
         pass
     by_time = round(count * _speed(root, model, config) / config.shard_seconds)
     chosen = max(1, by_time, -(-count // _LARGE), min(least, count // _SMALL))
-    write_whole(path, json.dumps(chosen))
+    atomic_write(path, json.dumps(chosen))
     return chosen
 
 
@@ -251,7 +251,7 @@ def _speed(root: Path, model: ModelRef, config: AuditConfig) -> float:
 
 
 def _note_speed(root: Path, model: ModelRef, config: AuditConfig, seconds: float) -> None:
-    write_whole(_speed_file(root, model, config), json.dumps(seconds))
+    atomic_write(_speed_file(root, model, config), json.dumps(seconds))
 
 
 def _first_difference(expected: Sequence[str], got: Sequence[str]) -> str:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dynamask_mlflow.cli.demo_words import say_masks, say_truth
+from dynamask_mlflow.cli.demo_messages import say_masks, say_truth
 
 if TYPE_CHECKING:
     from dynamask_mlflow.data import BuildConfig, StayDataset

@@ -45,7 +45,7 @@ def all_(
     \b
     dynamask-mlflow experiment all --quick --dry-run
     """
-    from dynamask_mlflow.experiments.plan import NAMES, OURS, errands, open_experiments, planned_methods, rivals
+    from dynamask_mlflow.experiments.plan import NAMES, OURS, open_experiments, planned_methods, planned_runs, rivals
 
     groups = {"ours": OURS, "rivals": rivals()}
     names = _words(only)
@@ -55,23 +55,23 @@ def all_(
         strange = [name for name in given or () if name not in known]
         if strange:
             raise CommandError(f"Expected names out of {', '.join(known)}, but got {', '.join(strange)}.")
-    plan = list(errands(names, chosen, quick))
+    plan = list(planned_runs(names, chosen, quick))
     if dry_run:
-        for errand in plan:
-            size = "quick" if quick else f"{errand.seeds or 'all'} seeds x {errand.instances or 'all'} sequences"
-            click.echo(f"{errand.experiment}, {size}: {', '.join(errand.methods)}")
+        for run in plan:
+            size = "quick" if quick else f"{run.seeds or 'all'} seeds x {run.instances or 'all'} sequences"
+            click.echo(f"{run.experiment}, {size}: {', '.join(run.methods)}")
         return
     import torch
     from mlflow import MlflowClient
 
     from dynamask_mlflow.experiments.results_page import write_page
     from dynamask_mlflow.experiments.results_runs import read_sections
-    from dynamask_mlflow.experiments.whole_set import run_errands
+    from dynamask_mlflow.experiments.suite import run_planned
 
     torch.set_num_threads(threads)
     os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
     client = MlflowClient(tracking_uri=tracking_uri)
-    failures = run_errands(
+    failures = run_planned(
         plan,
         open_experiments(path),
         quick=quick,

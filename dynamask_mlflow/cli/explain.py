@@ -75,7 +75,7 @@ def explain_sequences(uri: str, sequences: Sequences, task: str | None, settings
 
     from dynamask_mlflow.masks.config import ExplainConfig
     from dynamask_mlflow.masks.explain import explain as explain_arrays
-    from dynamask_mlflow.tracking.raw_model import differentiable_network, reference_of, settings_of
+    from dynamask_mlflow.tracking.unwrap import differentiable_network, reference_of, settings_of
 
     model = mlflow.pyfunc.load_model(uri)
     own = settings_of(model)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dynamask_mlflow._files import whole_file
+from dynamask_mlflow._files import atomic_file
 from dynamask_mlflow._npz import load_arrays
 
 FILE_NAME = "reference.npz"
@@ -40,7 +40,7 @@ def reference_set(reference: ArrayLike, kind: str, shape: tuple[int, ...]) -> ND
 
 
 def save_reference(values: NDArray[np.float32], folder: str | os.PathLike[str]) -> None:
-    with whole_file(Path(folder) / FILE_NAME) as file:
+    with atomic_file(Path(folder) / FILE_NAME) as file:
         np.savez_compressed(file, reference=values)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dynamask_mlflow._files import whole_file
+from dynamask_mlflow._files import atomic_file
 from dynamask_mlflow._npz import load_arrays
 from dynamask_mlflow._paths import local_path
 from dynamask_mlflow.evaluation.ragged import padded, padded_like
@@ -112,7 +112,7 @@ class Sequences:
         arrays |= {f"{_EXTRA}{name}": values for name, values in self.extras.items()}
         if self.targets is not None and self.targets.dtype == object:
             arrays["targets"] = np.array(self.targets.tolist())
-        with whole_file(target) as file:
+        with atomic_file(target) as file:
             np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
         return target
 

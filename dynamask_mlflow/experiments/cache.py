@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import torch
 from torch import nn
 
-from dynamask_mlflow._files import whole_file
+from dynamask_mlflow._files import atomic_file
 
 Module = TypeVar("Module", bound=nn.Module)
 
@@ -51,7 +51,7 @@ def cached_model(
 
 
 def _write(model: nn.Module, path: Path) -> None:
-    with whole_file(path) as file:
+    with atomic_file(path) as file:
         torch.save(model.state_dict(), file)
 
 
@@ -62,6 +62,6 @@ def cached_json(name: str, settings: Mapping[str, Any], compute: Callable[[], An
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         found = json.dumps(compute())
-    with whole_file(path) as file:
+    with atomic_file(path) as file:
         file.write(found.encode())
     return json.loads(found)

@@ -17,7 +17,7 @@ _SIGNED = ("ig_signed", "ig_mean_signed", "gs_signed", "lime_signed", "dl_signed
 
 
 @dataclass(frozen=True)
-class Errand:
+class PlannedRun:
     """Methods of one experiment that share seeds and sequences; None is as many as the experiment has."""
 
     experiment: str
@@ -31,45 +31,51 @@ _RARE = (
     ("paper", "released", "retain"),
 )
 # The cheapest first, so that a set that is cut short has the most to show.
-PLAN: tuple[Errand, ...] = (
-    *(Errand(name, methods) for name in ("rare-feature", "rare-time") for methods in _RARE),
-    Errand("state", ("nested", "nested-25", "nested-20", "nested-15", "random", "ig", "ig_mean", "ig_smooth"), 3, 10),
-    Errand("state", ("dl", "gs", "fo", "afo", "fp", "lime", "retain", "extrmask", "extrmask-sum"), 3, 10),
-    Errand("mimic", ("nested", "nested-deletion", "random", "ig", "ig_mean", "ig_smooth", *_SIGNED), 3, 64),
-    Errand("mimic", ("dl", "gs", "lime", "fo", "fo_mean", "retain", "extrmask", "extrmask-deletion"), 3, 64),
-    Errand("mimic", ("paper", "released"), 3, 64),
-    Errand("motif", ("nested", "random", "ig", "ig_mean", "ig_smooth", *_SIGNED), 3, 20),
-    Errand("motif", ("dl", "gs", "fo", "afo", "fp", "lime", "retain", "extrmask"), 3, 20),
-    Errand("hospital", ("nested", "random", "ig", "ig_mean", "ig_smooth", *_SIGNED, "gs", "dl", "fo", "lime"), 3, 40),
-    Errand("perturbation", ("nested",), 3, 10),
-    Errand("state", ("svs", "fit", "paper", "released"), 3, 10),
-    Errand("hospital", ("retain", "extrmask", "afo", "fp"), 3, 40),
-    Errand("mimic", ("afo", "fp"), 3, 64),
-    Errand("mimic", ("nested", "ig_mean_signed", "svs", "svs_signed", "fit"), 3, 16),
-    Errand("motif", ("svs", "fit", "paper"), 2, 10),
-    Errand("perturbation", ("paper",), 1, 4),
+PLAN: tuple[PlannedRun, ...] = (
+    *(PlannedRun(name, methods) for name in ("rare-feature", "rare-time") for methods in _RARE),
+    PlannedRun(
+        "state", ("nested", "nested-25", "nested-20", "nested-15", "random", "ig", "ig_mean", "ig_smooth"), 3, 10
+    ),
+    PlannedRun("state", ("dl", "gs", "fo", "afo", "fp", "lime", "retain", "extrmask", "extrmask-sum"), 3, 10),
+    PlannedRun("mimic", ("nested", "nested-deletion", "random", "ig", "ig_mean", "ig_smooth", *_SIGNED), 3, 64),
+    PlannedRun("mimic", ("dl", "gs", "lime", "fo", "fo_mean", "retain", "extrmask", "extrmask-deletion"), 3, 64),
+    PlannedRun("mimic", ("paper", "released"), 3, 64),
+    PlannedRun("motif", ("nested", "random", "ig", "ig_mean", "ig_smooth", *_SIGNED), 3, 20),
+    PlannedRun("motif", ("dl", "gs", "fo", "afo", "fp", "lime", "retain", "extrmask"), 3, 20),
+    PlannedRun(
+        "hospital", ("nested", "random", "ig", "ig_mean", "ig_smooth", *_SIGNED, "gs", "dl", "fo", "lime"), 3, 40
+    ),
+    PlannedRun("perturbation", ("nested",), 3, 10),
+    PlannedRun("state", ("svs", "fit", "paper", "released"), 3, 10),
+    PlannedRun("hospital", ("retain", "extrmask", "afo", "fp"), 3, 40),
+    PlannedRun("mimic", ("afo", "fp"), 3, 64),
+    PlannedRun("mimic", ("nested", "ig_mean_signed", "svs", "svs_signed", "fit"), 3, 16),
+    PlannedRun("motif", ("svs", "fit", "paper"), 2, 10),
+    PlannedRun("perturbation", ("paper",), 1, 4),
 )
-NAMES = tuple(dict.fromkeys(errand.experiment for errand in PLAN))
+NAMES = tuple(dict.fromkeys(planned_run.experiment for planned_run in PLAN))
 
 
-def errands(
+def planned_runs(
     only: Sequence[str] | None = None, methods: Sequence[str] | None = None, quick: bool = False
-) -> Iterator[Errand]:
+) -> Iterator[PlannedRun]:
     """The plan, or a part of it; with `quick` each experiment has its own few seeds and sequences."""
-    for errand in PLAN:
-        chosen = tuple(name for name in errand.methods if methods is None or name in methods)
-        if chosen and (only is None or errand.experiment in only):
-            size = (None, None) if quick else (errand.seeds, errand.instances)
-            yield Errand(errand.experiment, chosen, *size)
+    for planned_run in PLAN:
+        chosen = tuple(name for name in planned_run.methods if methods is None or name in methods)
+        if chosen and (only is None or planned_run.experiment in only):
+            size = (None, None) if quick else (planned_run.seeds, planned_run.instances)
+            yield PlannedRun(planned_run.experiment, chosen, *size)
 
 
 def planned_methods() -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name for errand in PLAN for name in errand.methods))
+    return tuple(dict.fromkeys(name for planned_run in PLAN for name in planned_run.methods))
 
 
 def mimic_methods() -> tuple[str, ...]:
     """All that are compared on stays."""
-    return tuple(dict.fromkeys(name for errand in PLAN if errand.experiment == "mimic" for name in errand.methods))
+    return tuple(
+        dict.fromkeys(name for planned_run in PLAN if planned_run.experiment == "mimic" for name in planned_run.methods)
+    )
 
 
 def rivals() -> tuple[str, ...]:

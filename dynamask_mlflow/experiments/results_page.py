@@ -14,8 +14,8 @@ from dynamask_mlflow.experiments.mimic import PRESETS as MIMIC_PRESETS
 from dynamask_mlflow.experiments.perturbation import COLUMNS as PERTURBATION_COLUMNS
 from dynamask_mlflow.experiments.published import PUBLISHED
 from dynamask_mlflow.experiments.registry import RARE_PRESETS, STATE_PRESETS
+from dynamask_mlflow.experiments.results_messages import CURVES, INTRODUCTION, NOTES
 from dynamask_mlflow.experiments.results_runs import Entry, Section
-from dynamask_mlflow.experiments.results_words import CURVES, INTRODUCTION, NOTES
 from dynamask_mlflow.experiments.scores import MOTIF_COLUMNS, TRUTH_COLUMNS
 from dynamask_mlflow.experiments.table import as_markdown, format_summary
 

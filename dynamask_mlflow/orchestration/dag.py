@@ -13,10 +13,10 @@ from dynamask_mlflow._model_uri import ModelUri
 from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.orchestration.group import ALERT_ON, EXPERIMENT, audit_task_group
 from dynamask_mlflow.orchestration.hook import DEFAULT
+from dynamask_mlflow.orchestration.messages import AUDIT_DOC
 from dynamask_mlflow.orchestration.options import Execution
 from dynamask_mlflow.orchestration.params import audit_params
 from dynamask_mlflow.orchestration.windows import Period, period_of_cron
-from dynamask_mlflow.orchestration.words import AUDIT_DOC
 
 
 def build_audit_dag(

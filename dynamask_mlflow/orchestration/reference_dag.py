@@ -15,9 +15,9 @@ from dynamask_mlflow.orchestration import tasks
 from dynamask_mlflow.orchestration.dag import schedule_of
 from dynamask_mlflow.orchestration.group import EXPERIMENT, close_after, fit_and_report
 from dynamask_mlflow.orchestration.hook import DEFAULT
+from dynamask_mlflow.orchestration.messages import REFERENCE_DOC
 from dynamask_mlflow.orchestration.options import Execution
 from dynamask_mlflow.orchestration.params import reference_params
-from dynamask_mlflow.orchestration.words import REFERENCE_DOC
 
 
 def build_reference_dag(

@@ -14,8 +14,8 @@ from dynamask_mlflow.report.data import Curves, ReportData
 from dynamask_mlflow.report.drift import drift_payload
 from dynamask_mlflow.report.encode import base64_text, bytes_of_ranks, bytes_of_shares, words_of_values
 from dynamask_mlflow.report.explained import explained_payload, view_payloads
+from dynamask_mlflow.report.messages import moment, what_removal_does, where_it_looks, word
 from dynamask_mlflow.report.outputs import Outputs, agreement, describe_predictions, describe_targets
-from dynamask_mlflow.report.words import moment, what_removal_does, where_it_looks, word
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dynamask_mlflow._files import write_whole
+from dynamask_mlflow._files import atomic_write
 from dynamask_mlflow._provenance import versions
 from dynamask_mlflow.evaluation.config import EvaluationConfig
 from dynamask_mlflow.evaluation.evaluate import Evaluation
@@ -64,14 +64,14 @@ def write_artifacts(
     except Exception:  # a page that cannot be drawn must not cost the masks
         _logger.exception("dynamask: the report could not be drawn; everything else is logged.")
     for path, text in texts.items():
-        write_whole(folder / path, text)
+        atomic_write(folder / path, text)
     files += texts
     record = {
         **_record(evaluation, config),
         **about,
         "files": {name: checksum(folder / name) for name in files},
     }
-    write_whole(folder / CONFIG, json.dumps(record, indent=1, default=str))
+    atomic_write(folder / CONFIG, json.dumps(record, indent=1, default=str))
     return [*files, CONFIG]
 
 

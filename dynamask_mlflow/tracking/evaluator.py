@@ -73,8 +73,8 @@ class DynamaskEvaluator(ModelEvaluator):
             return None
         from mlflow.exceptions import MlflowException
 
-        from dynamask_mlflow.tracking.job import run_evaluation
-        from dynamask_mlflow.tracking.raw_model import NoGradientsError
+        from dynamask_mlflow.tracking.evaluate_run import run_evaluation
+        from dynamask_mlflow.tracking.unwrap import NoGradientsError
 
         try:
             return run_evaluation(

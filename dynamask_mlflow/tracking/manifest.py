@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from dynamask_mlflow._files import write_whole
+from dynamask_mlflow._files import atomic_write
 from dynamask_mlflow._secrets import without_secrets
 from dynamask_mlflow._validation import ConfigError, check_types
 from dynamask_mlflow.tracking.errors import SpoolError
@@ -64,7 +64,7 @@ def checksum(path: Path) -> str:
     return sha.hexdigest()
 
 
-def seal(
+def write_manifest(
     spool: Path,
     *,
     run_id: str,
@@ -92,7 +92,7 @@ def seal(
         files={name: checksum(spool / ARTIFACTS / name) for name in files},
         status=status,
     )
-    write_whole(spool / MANIFEST, json.dumps(asdict(manifest), indent=1))
+    atomic_write(spool / MANIFEST, json.dumps(asdict(manifest), indent=1))
     return manifest
 
 
@@ -100,7 +100,7 @@ def read_manifest(spool: Path, verify: bool = True) -> Manifest:
     """Read a spool's manifest; `verify` also checks that every file is there as it was written, and no link.
 
     Raises:
-        SpoolError: for whatever is not as `seal` wrote it.
+        SpoolError: for whatever is not as `write_manifest` wrote it.
     """
     path = spool / MANIFEST
     try:

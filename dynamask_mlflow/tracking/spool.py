@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from dynamask_mlflow._files import write_whole
+from dynamask_mlflow._files import atomic_write
 from dynamask_mlflow._paths import local_path
 from dynamask_mlflow.tracking.errors import SpoolError
 from dynamask_mlflow.tracking.manifest import (
@@ -27,7 +27,7 @@ from dynamask_mlflow.tracking.manifest import (
     Manifest,
     checksum,
     read_manifest,
-    seal,
+    write_manifest,
 )
 
 _logger = logging.getLogger(__name__)
@@ -73,7 +73,7 @@ def new_spool(base: str | None, run_id: str, needed: int = 0) -> Path:
                 f"{free / 1e6:,.0f} MB. Name another folder with the setting `spool`."
             )
         (spool / ARTIFACTS).mkdir()
-        write_whole(spool / _OWNER, json.dumps({"pid": os.getpid(), "host": socket.gethostname()}))
+        atomic_write(spool / _OWNER, json.dumps({"pid": os.getpid(), "host": socket.gethostname()}))
         if base is not None:
             _remember(folder)
         _tidy(folder)
@@ -178,7 +178,7 @@ def _remember(folder: Path) -> None:
         return
     kept = [*(path for path in known if path.is_dir()), place][-_MOST_FOLDERS:]
     try:
-        write_whole(_index(), json.dumps([str(path) for path in kept]))
+        atomic_write(_index(), json.dumps([str(path) for path in kept]))
     except (OSError, RuntimeError) as error:
         _logger.debug("The folder %s could not be noted: %s", place, error)
 
@@ -195,7 +195,6 @@ __all__ = [
     "new_spool",
     "owned",
     "read_manifest",
-    "seal",
     "spool_folders",
-    "write_whole",
+    "write_manifest",
 ]

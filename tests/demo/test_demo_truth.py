@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from dynamask_mlflow.cli.demo_messages import say_truth
 from dynamask_mlflow.cli.demo_truth import METHODS, find_truth
-from dynamask_mlflow.cli.demo_words import say_truth
 from dynamask_mlflow.evaluation.model_settings import ModelSettings
 from dynamask_mlflow.evaluation.sequence_model import SequenceModel
 

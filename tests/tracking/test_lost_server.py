@@ -24,7 +24,7 @@ from dynamask_mlflow.cli import main
 from dynamask_mlflow.tracking.errors import UploadError
 from dynamask_mlflow.tracking.metric_log import Point
 from dynamask_mlflow.tracking.retries import is_lost, patiently, short_retries
-from dynamask_mlflow.tracking.spool import new_spool, seal
+from dynamask_mlflow.tracking.spool import new_spool, write_manifest
 from dynamask_mlflow.tracking.upload import upload_or_keep
 
 pytestmark = pytest.mark.server
@@ -171,7 +171,7 @@ def test_a_server_that_hangs_is_reported_within_a_minute(tmp_path: Path, monkeyp
 
 def empty_spool(folder: Path, uri: str) -> Path:
     spool = new_spool(str(folder / "spool"), "abc")
-    seal(
+    write_manifest(
         spool,
         run_id="abc",
         tracking_uri=uri,

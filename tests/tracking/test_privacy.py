@@ -80,7 +80,7 @@ def test_hashes_of_ids_need_a_secret_before_anything_is_computed(
     monkeypatch.delenv("DYNAMASK_ID_SALT", raising=False)
     if salt is not None:
         monkeypatch.setenv("DYNAMASK_ID_SALT", salt)
-    monkeypatch.setattr("dynamask_mlflow.tracking.job.evaluate_masks", lambda *a, **k: pytest.fail("computed"))
+    monkeypatch.setattr("dynamask_mlflow.tracking.evaluate_run.evaluate_masks", lambda *a, **k: pytest.fail("computed"))
     with pytest.raises(MlflowException, match="Expected the environment variable DYNAMASK_ID_SALT to hold a secret"):
         evaluate(saved, hash_ids=True)
     with pytest.raises(ValueError, match="DYNAMASK_ID_SALT"):

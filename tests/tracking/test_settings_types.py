@@ -66,7 +66,7 @@ def test_every_field_takes_a_value_or_names_what_is_wrong_with_it(name: str) -> 
 def test_an_evaluation_names_them_before_anything_is_computed(
     store: Path, saved: str, options: dict[Any, Any], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dynamask_mlflow.tracking.job.evaluate_masks", lambda *a, **k: pytest.fail("computed"))
+    monkeypatch.setattr("dynamask_mlflow.tracking.evaluate_run.evaluate_masks", lambda *a, **k: pytest.fail("computed"))
     with pytest.raises(ConfigError, match=message):
         EvaluationConfig.from_mapping(options)
     if all(isinstance(key, str) for key in options):

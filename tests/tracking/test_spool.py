@@ -27,7 +27,7 @@ from dynamask_mlflow.cli import main
 from dynamask_mlflow.tracking import spool as spools
 from dynamask_mlflow.tracking.errors import SpoolError
 from dynamask_mlflow.tracking.metric_log import Point
-from dynamask_mlflow.tracking.spool import ARTIFACTS, MANIFEST, find_spools, new_spool, read_manifest, seal
+from dynamask_mlflow.tracking.spool import ARTIFACTS, MANIFEST, find_spools, new_spool, read_manifest, write_manifest
 from dynamask_mlflow.tracking.upload import upload
 
 Usage = namedtuple("Usage", "total used free")
@@ -37,7 +37,7 @@ def full_spool(base: Path, uri: str = "http://127.0.0.1:1", run_id: str = "abc")
     spool = new_spool(str(base), run_id)
     (spool / ARTIFACTS / "dynamask").mkdir()
     (spool / ARTIFACTS / "dynamask" / "a.txt").write_text("masks")
-    seal(
+    write_manifest(
         spool,
         run_id=run_id,
         tracking_uri=uri,
@@ -53,7 +53,9 @@ def full_spool(base: Path, uri: str = "http://127.0.0.1:1", run_id: str = "abc")
 
 
 def no_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dynamask_mlflow.tracking.job.evaluate_masks", lambda *a, **k: pytest.fail("it was fitted"))
+    monkeypatch.setattr(
+        "dynamask_mlflow.tracking.evaluate_run.evaluate_masks", lambda *a, **k: pytest.fail("it was fitted")
+    )
 
 
 def test_a_folder_that_cannot_be_written_is_named_before_the_fits(
@@ -79,7 +81,7 @@ def test_an_error_or_an_interrupt_in_the_fits_leaves_no_spool(
     def stop(*args: Any, **options: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dynamask_mlflow.tracking.job.evaluate_masks", stop)
+    monkeypatch.setattr("dynamask_mlflow.tracking.evaluate_run.evaluate_masks", stop)
     with pytest.raises(KeyboardInterrupt):
         evaluate(saved, spool=str(store / "spool"))
     assert list((store / "spool").iterdir()) == []

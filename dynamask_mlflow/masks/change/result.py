@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dynamask_mlflow._files import whole_file
+from dynamask_mlflow._files import atomic_file
 from dynamask_mlflow._npz import load_arrays
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ class Change:
         arrays = {name: values for name, values in self._arrays().items() if values is not None}
         arrays["meta"] = np.frombuffer(json.dumps(meta, sort_keys=True).encode(), dtype=np.uint8)
         arrays |= {f"diagnostics/{name}": np.asarray(values) for name, values in self.diagnostics.items()}
-        with whole_file(target) as file:
+        with atomic_file(target) as file:
             np.savez_compressed(file, **arrays)
         return target
 

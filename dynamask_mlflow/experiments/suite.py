@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dynamask_mlflow.experiments.figures import draw_figures
-from dynamask_mlflow.experiments.plan import Errand
+from dynamask_mlflow.experiments.plan import PlannedRun
 from dynamask_mlflow.experiments.protocol import Experiment, ExperimentResult, Trial, run_experiment
 from dynamask_mlflow.experiments.tracking import MlflowStore
 
@@ -28,7 +28,7 @@ class Failure:
 
 @dataclass
 class _Group:
-    """The trials of one parent run, which several errands may share."""
+    """The trials of one parent run, which several planned_runs may share."""
 
     experiment: Experiment
     store: MlflowStore
@@ -36,8 +36,8 @@ class _Group:
     trials: list[Trial]
 
 
-def run_errands(
-    errands: Iterable[Errand],
+def run_planned(
+    planned_runs: Iterable[PlannedRun],
     experiments: Mapping[str, Experiment],
     *,
     quick: bool,
@@ -51,25 +51,25 @@ def run_errands(
         options: by experiment, what a user has to type beside its name, for instance the folder of its data.
     """
     groups: dict[tuple[str, int], _Group] = {}
-    opened: list[tuple[Errand, _Group]] = []
-    for errand in errands:
-        experiment = experiments[errand.experiment]
-        count = errand.instances or (experiment.quick_instances if quick else experiment.instances)
-        key = (errand.experiment, count)
+    opened: list[tuple[PlannedRun, _Group]] = []
+    for planned_run in planned_runs:
+        experiment = experiments[planned_run.experiment]
+        count = planned_run.instances or (experiment.quick_instances if quick else experiment.instances)
+        key = (planned_run.experiment, count)
         if key not in groups:
-            command = _command(errand, quick, (options or {}).get(errand.experiment, ""))
+            command = _command(planned_run, quick, (options or {}).get(planned_run.experiment, ""))
             store = MlflowStore(experiment, {"instances": count, "quick": quick}, command=command, client=client)
             groups[key] = _Group(experiment, store, count, [])
-        groups[key].store.note_code(errand.methods)
-        opened.append((errand, groups[key]))
+        groups[key].store.note_code(planned_run.methods)
+        opened.append((planned_run, groups[key]))
     failures: list[Failure] = []
-    for errand, group in opened:
-        for method in errand.methods:
+    for planned_run, group in opened:
+        for method in planned_run.methods:
             try:
-                group.trials += _run(group, method, errand.seeds, quick, report)
+                group.trials += _run(group, method, planned_run.seeds, quick, report)
             except Exception as error:  # a rival that cannot explain this model must not end the others
-                failures.append(Failure(errand.experiment, method, f"{type(error).__name__}: {error}"))
-                report(f"{errand.experiment}, {method}: failed, {failures[-1].reason}")
+                failures.append(Failure(planned_run.experiment, method, f"{type(error).__name__}: {error}"))
+                report(f"{planned_run.experiment}, {method}: failed, {failures[-1].reason}")
     for group in groups.values():
         _finish(group, quick)
     return failures
@@ -97,8 +97,8 @@ def _finish(group: _Group, quick: bool) -> None:
         group.store.finish(result, draw_figures(experiment.title, result, case, Path(scratch)))
 
 
-def _command(errand: Errand, quick: bool, options: str) -> str:
+def _command(planned_run: PlannedRun, quick: bool, options: str) -> str:
     """What a user types for one experiment, without seeds and methods."""
-    words = ["dynamask-mlflow experiment", errand.experiment, options]
-    words.append("--quick" if quick else f"--instances {errand.instances}" if errand.instances else "")
+    words = ["dynamask-mlflow experiment", planned_run.experiment, options]
+    words.append("--quick" if quick else f"--instances {planned_run.instances}" if planned_run.instances else "")
     return " ".join(word for word in words if word)

@@ -11,11 +11,11 @@ from mlflow import MlflowClient
 
 from dynamask_mlflow._method_table import SALIENCY_METHODS
 from dynamask_mlflow.cli.experiment import experiment as experiment_command
-from dynamask_mlflow.experiments.plan import NAMES, PLAN, Errand, errands, open_experiments, rivals
+from dynamask_mlflow.experiments.plan import NAMES, PLAN, PlannedRun, open_experiments, planned_runs, rivals
 from dynamask_mlflow.experiments.results_page import results_page
 from dynamask_mlflow.experiments.results_runs import read_sections
+from dynamask_mlflow.experiments.suite import run_planned
 from dynamask_mlflow.experiments.tracking import MLFLOW_EXPERIMENT
-from dynamask_mlflow.experiments.whole_set import run_errands
 from dynamask_mlflow.masks.registry import method_names
 from dynamask_mlflow.masks.result import Masks
 
@@ -42,11 +42,11 @@ def test_the_plan_holds_every_method_of_the_paper_and_only_known_ones() -> None:
     assert set(NAMES) == set(experiments)
     planned: dict[str, set[str]] = {}
     sizes: list[tuple[str, int | None, str]] = []
-    for errand in PLAN:
-        known = {*method_names(), *experiments[errand.experiment].presets}
-        assert set(errand.methods) <= known
-        planned.setdefault(errand.experiment, set()).update(errand.methods)
-        sizes += [(errand.experiment, errand.instances, method) for method in errand.methods]
+    for planned_run in PLAN:
+        known = {*method_names(), *experiments[planned_run.experiment].presets}
+        assert set(planned_run.methods) <= known
+        planned.setdefault(planned_run.experiment, set()).update(planned_run.methods)
+        sizes += [(planned_run.experiment, planned_run.instances, method) for method in planned_run.methods]
     assert len(set(sizes)) == len(sizes)
     for name in ("state", "mimic"):
         assert {*PAPER, "nested", "paper", "released", "extrmask", "random"} <= planned[name]
@@ -57,16 +57,20 @@ def test_the_plan_holds_every_method_of_the_paper_and_only_known_ones() -> None:
 
 
 def test_a_part_of_the_plan() -> None:
-    (one,) = errands(["perturbation"], ["paper"])
-    assert one == Errand("perturbation", ("paper",), 1, 4)
-    assert {(e.seeds, e.instances) for e in errands(quick=True)} == {(None, None)}
+    (one,) = planned_runs(["perturbation"], ["paper"])
+    assert one == PlannedRun("perturbation", ("paper",), 1, 4)
+    assert {(e.seeds, e.instances) for e in planned_runs(quick=True)} == {(None, None)}
 
 
 def test_a_failure_does_not_end_the_set_and_finished_trials_are_not_repeated(client: MlflowClient) -> None:
     experiments = {name: replace(e, explain=truth) for name, e in open_experiments(None).items() if "rare" in name}
-    plan = [Errand("rare-feature", ("fit", "ig"), 2), Errand("rare-feature", ("fo",), 1), Errand("rare-time", ("ig",))]
+    plan = [
+        PlannedRun("rare-feature", ("fit", "ig"), 2),
+        PlannedRun("rare-feature", ("fo",), 1),
+        PlannedRun("rare-time", ("ig",)),
+    ]
     lines: list[str] = []
-    failures = run_errands(plan, experiments, quick=True, report=lines.append, client=client)
+    failures = run_planned(plan, experiments, quick=True, report=lines.append, client=client)
     assert [(f.experiment, f.method, f.reason) for f in failures] == [
         ("rare-feature", "fit", "ValueError: Expected classes.")
     ]
@@ -77,7 +81,7 @@ def test_a_failure_does_not_end_the_set_and_finished_trials_are_not_repeated(cli
     assert "| fo | 1.000 | 1.000 |" in results_page([feature, time])
 
     lines.clear()
-    run_errands(plan, experiments, quick=True, report=lines.append, client=client)
+    run_planned(plan, experiments, quick=True, report=lines.append, client=client)
     assert lines == ["rare-feature, fit: failed, ValueError: Expected classes."]
 
 

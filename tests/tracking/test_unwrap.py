@@ -14,7 +14,7 @@ from small_networks import GRUClassifier, sequences
 
 from dynamask_mlflow.evaluation.sequences import as_sequences
 from dynamask_mlflow.masks.config import ExplainConfig
-from dynamask_mlflow.tracking.raw_model import NoGradientsError, differentiable_network, require_gradients
+from dynamask_mlflow.tracking.unwrap import NoGradientsError, differentiable_network, require_gradients
 
 X, _ = sequences(4)
 

@@ -23,7 +23,8 @@ from dynamask_mlflow.masks.process_state import untouched_process
 from dynamask_mlflow.tracking.artifacts import TABLE, write_artifacts
 from dynamask_mlflow.tracking.evaluation_dataset import SequenceEvaluationDataset
 from dynamask_mlflow.tracking.metric_log import Point, curve_points, scalar_metrics
-from dynamask_mlflow.tracking.raw_model import (
+from dynamask_mlflow.tracking.spool import ARTIFACTS, discard, new_spool, write_manifest
+from dynamask_mlflow.tracking.unwrap import (
     as_given,
     differentiable_network,
     layout_of,
@@ -33,7 +34,6 @@ from dynamask_mlflow.tracking.raw_model import (
     settings_of,
     task_of,
 )
-from dynamask_mlflow.tracking.spool import ARTIFACTS, discard, new_spool, seal
 from dynamask_mlflow.tracking.upload import upload_or_keep
 
 _logger = logging.getLogger(__name__)
@@ -88,7 +88,7 @@ def run_evaluation(
         points = [Point(name, value) for name, value in scalars.items()]
         points += curve_points(evaluation, config.curve_areas, several)
         files = write_artifacts(spool / ARTIFACTS, evaluation, config, about=about, model=label, labels=labels)
-        seal(
+        write_manifest(
             spool,
             run_id=run_id,
             tracking_uri=tracking_uri,

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from report_shapes import small
 
+from dynamask_mlflow.report.messages import moment, what_removal_does, where_it_looks, word
 from dynamask_mlflow.report.outputs import agreement, describe_predictions, describe_targets
 from dynamask_mlflow.report.payload import build_payload
-from dynamask_mlflow.report.words import moment, what_removal_does, where_it_looks, word
 
 MASKS = np.zeros((3, 8, 2))
 
