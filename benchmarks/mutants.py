@@ -173,8 +173,8 @@ def page(tried: list[Mutant], alive: list[Mutant], number: int, seed: int) -> st
         "(`benchmarks/mutants.py --sample N --seed S --page docs/mutants.md`).",
         "",
         "A mutant has one comparison, operator or number changed. Only the tests of its module and a few of its room "
-        "are run, not the whole suite: a survivor may still be killed by the floors of `tests/masks/test_quality.py` or "
-        "by the tests of the evaluator.",
+        "are run, not the whole suite: a survivor may still be killed by the floors of `tests/masks/test_quality.py` "
+        "or by the tests of the evaluator.",
         "",
         "| survivor | change |",
         "|---|---|",

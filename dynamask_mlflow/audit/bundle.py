@@ -11,7 +11,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from dynamask_mlflow._files import whole_file
+from dynamask_mlflow._files import atomic_file
 from dynamask_mlflow._model_uri import registered_name
 from dynamask_mlflow._version import __version__
 from dynamask_mlflow.audit.arrays import ANCHORS, MADE_FROM, MEASURED, OTHERS, REFERENCE, MadeFrom
@@ -65,7 +65,7 @@ def write_evidence(model: str, year: str, out: str | Path, experiment: str = EXP
     data = seal(bundle)
     path = Path(out)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with whole_file(path) as file:
+    with atomic_file(path) as file:
         file.write(data)
     return data[-SEAL:].decode()
 

@@ -17,11 +17,11 @@ import numpy as np
 from torch import nn
 
 from dynamask_mlflow._provenance import code_digest, symbols_of
+from dynamask_mlflow.audit.alpha_spending import permutations_needed
 from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.measure import measure
 from dynamask_mlflow.audit.measured import Measured
 from dynamask_mlflow.audit.shards import code_version
-from dynamask_mlflow.audit.spending import permutations_needed
 from dynamask_mlflow.data.dataset import StayDataset
 from dynamask_mlflow.evaluation.sequences import as_sequences
 from dynamask_mlflow.experiments.cache import cache_folder, cached_json, cached_model, settings_key
