@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from dynamask_mlflow.report.data import ReportData
+from dynamask_mlflow.report.messages import moment, percent, plural
 from dynamask_mlflow.report.payload import build_headline, channel_labels, channel_shares
-from dynamask_mlflow.report.words import moment, percent, plural
 
 CAUTION = "A mask explains the model, not the patient: it shows what the model used, not what caused the outcome."
 _TOP = 10
