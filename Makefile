@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install demo ui test test-celery lint bench mutants soak frontend clean
+.PHONY: help install demo ui test test-celery lint bench settings mutants soak frontend clean
 .DEFAULT_GOAL := help
 
 help:  ## show this list
@@ -42,6 +42,9 @@ bench: $(STAMP)  ## measure speed ratios (see docs/benchmarks.md)
 
 soak: $(STAMP)  ## two hours of evaluations and audits with random kills (MINUTES=120)
 	$(BIN)/python -m benchmarks.soak --minutes $(or $(MINUTES),120) --page docs/operations.md
+
+settings: $(STAMP)  ## write docs/settings.md from the code
+	$(BIN)/python -m dynamask_mlflow.cli.settings_page docs/settings.md
 
 mutants: $(STAMP)  ## change the core in 300 places: do the tests notice? (hours; see docs/mutants.md)
 	nice $(BIN)/python -m benchmarks.mutants --page docs/mutants.md
