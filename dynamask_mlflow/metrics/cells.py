@@ -26,12 +26,14 @@ def mask_from_scores(scores: ArrayLike, where: ArrayLike | None = None) -> Float
     """
     r = as_cells(scores, "scores")
     exists = as_selection(where, r.shape, "where")
+    # A power of two first: the span of two huge scores would overflow, that of two of the smallest would be 0.
+    largest = np.where(exists, np.abs(r), 0.0).max(axis=(-2, -1), keepdims=True)
+    r = np.ldexp(np.where(exists, r, 0.0), -np.frexp(largest)[1])
     low = np.where(exists, r, np.inf).min(axis=(-2, -1), keepdims=True)
     high = np.where(exists, r, -np.inf).max(axis=(-2, -1), keepdims=True)
     varies = exists & (high > low)
-    # Halves first: the span of two huge scores of opposite sign would overflow.
-    span = np.where(high > low, high / 2 - low / 2, 1.0)
-    scaled = np.where(varies, r / 2 - np.where(np.isfinite(low), low, 0.0) / 2, 0.0) / span
+    span = np.where(high > low, high - low, 1.0)
+    scaled = np.where(varies, r - np.where(np.isfinite(low), low, 0.0), 0.0) / span
     return np.clip(scaled, 0.0, 1.0)
 
 

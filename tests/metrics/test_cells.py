@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -16,6 +16,8 @@ from dynamask_mlflow.metrics import (
 
 
 @given(arrays(np.float64, (2, 3, 2), elements=st.floats(-1e6, 1e6)))
+@example(np.array([[[5e-324, 0.0]] * 3, [[0.0, 0.0]] * 3]))
+@example(np.array([[[1.7e308, -1.7e308]] * 3, [[1e-300, 1e300]] * 3]))
 def test_masks_from_scores_fill_the_unit_interval_and_keep_the_order(scores: np.ndarray) -> None:
     masks = mask_from_scores(scores)
     for mask, score in zip(masks, scores, strict=True):
