@@ -14,6 +14,7 @@ from dynamask_mlflow.cli.common import CommandError
 from dynamask_mlflow.cli.experiment_all import all_
 from dynamask_mlflow.cli.experiment_arena import ablation, arena
 from dynamask_mlflow.cli.experiment_audits import places, subgroups
+from dynamask_mlflow.cli.experiment_change import change
 from dynamask_mlflow.cli.experiment_zoo import zoo
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ experiment.add_command(ablation)
 experiment.add_command(zoo)
 experiment.add_command(subgroups)
 experiment.add_command(places)
+experiment.add_command(change)
 
 
 @experiment.command("rare-feature")

@@ -62,7 +62,7 @@ def hospital_case(seed: int, instances: int, quick: bool, band: str | None = Non
     Args:
         band: take this one alone, a key of BANDS.
     """
-    stays, truth = _hospital(seed, quick)
+    stays, truth = hospital_stays(seed, quick)
     test = stays.part("test")
     model = train_on(stays, seed, quick)
     risk = predict(model, test.x)
@@ -125,7 +125,7 @@ def _varying(x: NDArray[np.float32]) -> NDArray[np.bool_]:
 
 
 @lru_cache(maxsize=1)
-def _hospital(seed: int, quick: bool) -> tuple[StayDataset, Truth]:
+def hospital_stays(seed: int, quick: bool) -> tuple[StayDataset, Truth]:
     """Built once and kept: these stays are nobody's."""
     from dynamask_mlflow.data import BuildConfig, build, open_source
     from dynamask_mlflow.data.hospital import HospitalConfig, synthesize

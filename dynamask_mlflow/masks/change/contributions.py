@@ -31,7 +31,9 @@ class Contributions:
     remainder: Tensor
 
 
-def integrate_change(target: TargetScore, before: Tensor, after: Tensor) -> Contributions:
+def integrate_change(
+    target: TargetScore, before: Tensor, after: Tensor, levels: int = FIRST_LEVELS, tolerance: float = TOLERANCE
+) -> Contributions:
     """Contributions of the cells in which two states (B, T, d) differ.
 
     All instances go on with more levels as long as one of them needs it: none is moved to another batch.
@@ -40,14 +42,14 @@ def integrate_change(target: TargetScore, before: Tensor, after: Tensor) -> Cont
     with torch.no_grad():
         wanted = target(after) - target(before)
     scale = wanted.abs().clamp(min=1e-6)
-    levels, cells, missed = FIRST_LEVELS, torch.zeros_like(step), wanted
+    cells, missed = torch.zeros_like(step), wanted
     settled = torch.zeros_like(wanted, dtype=torch.bool)
     while True:
         found = _integral(target, before, step, levels)
         # An instance keeps the levels at which it came out, whatever its neighbours need.
         cells = torch.where(settled[:, None, None], cells, found)
         missed = wanted - cells.flatten(1).sum(1)
-        settled = missed.abs() <= TOLERANCE * scale
+        settled = missed.abs() <= tolerance * scale
         if levels >= MOST_LEVELS or bool(settled.all()):
             break
         levels *= 2

@@ -11,25 +11,21 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from dynamask_mlflow._validation import ConfigError
 from dynamask_mlflow.masks.adapted_model import Model
 from dynamask_mlflow.masks.batching import batch_size, in_batches
 from dynamask_mlflow.masks.black_box import BlackBox, as_inputs, frozen, open_black_box, resolve_device
 from dynamask_mlflow.masks.change.contributions import integrate_change
+from dynamask_mlflow.masks.change.joint_ranking import joint_ranking
 from dynamask_mlflow.masks.change.moments import Steps, check_moments, known_steps, sequence_ends
-from dynamask_mlflow.masks.change.prefixes import AnswerAfter, Padding, PrefixRule, prefix_rule
+from dynamask_mlflow.masks.change.prefixes import Padding
+from dynamask_mlflow.masks.change.question import Question, check_causal, filled_rows, readable, score_of
 from dynamask_mlflow.masks.change.result import Change
-from dynamask_mlflow.masks.config import TASKS, ExplainConfig
 from dynamask_mlflow.masks.errors import ModelError
 from dynamask_mlflow.masks.explain import explain
 from dynamask_mlflow.masks.operators import FadeToReference
 from dynamask_mlflow.masks.process_state import untouched_process
 from dynamask_mlflow.masks.result import Masks
 from dynamask_mlflow.masks.target import TargetScore, open_target
-from dynamask_mlflow.masks.target_spec import Target, parse_target
-
-# Answers at a step that move by more than this share of their scale with later steps are not causal.
-_CAUSAL = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,20 +47,6 @@ class _States:
             since=self.since[chosen],
             new=self.new[chosen],
         )
-
-
-@dataclass(frozen=True)
-class _Question:
-    """What is asked of every group: the model, how it answers after some steps, the task and the settings."""
-
-    model: Model
-    rule: PrefixRule
-    task: str
-    settings: ExplainConfig
-    target: Target
-
-    def after(self, steps: int) -> AnswerAfter:
-        return AnswerAfter(self.model, steps, self.rule)
 
 
 def explain_change(
@@ -107,7 +89,6 @@ def explain_change(
         >>> change.change, change.contributions[0, :, 0]
         (array([2.]), array([0., 0., 0., 0., 1., 1.], dtype=float32))
     """
-    task, settings = _settings(options)
     inputs = as_inputs(x)
     total, steps, _ = inputs.shape
     ends = sequence_ends(lengths, total, steps)
@@ -115,16 +96,11 @@ def explain_change(
     earlier = _earlier_sequences(since, inputs)
     if earlier is not None and padding is None and int(ends.min()) == steps:
         padding = "carry"  # two whole sequences leave nothing to fill
-    rule = _rule(model, inputs, padding, ends, settings.device)
-    question = _Question(model, rule, task, settings, parse_target(settings.target, settings.class_names))
-    if question.target.step is not None and rule.per_step:
-        raise ValueError(
-            f"Expected a target without a step, since `since` and `until` name the steps, but got {settings.target!r}."
-        )
+    question = Question.open(model, inputs, padding, ends, options)
     if earlier is None:
         first = known_steps(since, "since", times, ends)
         check_moments(first, last, ends)
-        before = rule.nothing_new(inputs, torch.from_numpy(first))
+        before = question.rule.nothing_new(inputs, torch.from_numpy(first))
     else:
         first, before = np.zeros(total, dtype=np.int64), earlier
     counted = np.arange(steps)
@@ -139,20 +115,6 @@ def explain_change(
     return joined[np.argsort(np.concatenate([rows for rows, _ in parts]))]
 
 
-def _settings(options: dict[str, Any]) -> tuple[str, ExplainConfig]:
-    task, config = options.pop("task", "classification"), options.pop("config", None)
-    if task not in TASKS:
-        raise ValueError(f"Expected task to be one of {TASKS}, but got {task!r}.")
-    settings = (config or ExplainConfig()).with_options(**options)
-    if settings.method != "nested" or settings.deletion or settings.operators is not None:
-        raise ConfigError(
-            "Expected the default method without operators and deletion, since a change is explained against the "
-            f"earlier state, but got method={settings.method!r}, operators={settings.operators!r}, "
-            f"deletion={settings.deletion}."
-        )
-    return task, settings
-
-
 def _earlier_sequences(since: Any, inputs: Tensor) -> Tensor | None:
     if getattr(since, "ndim", 0) != 3:
         return None
@@ -165,13 +127,7 @@ def _earlier_sequences(since: Any, inputs: Tensor) -> Tensor | None:
     return earlier
 
 
-def _rule(model: Model, x: Tensor, padding: Padding, ends: Steps, where: str) -> PrefixRule:
-    device = resolve_device(where)
-    with untouched_process(model), frozen(model, device):
-        return prefix_rule(model, x, padding, ends, device)
-
-
-def _explain_group(question: _Question, states: _States) -> Change:
+def _explain_group(question: Question, states: _States) -> Change:
     """Contributions and masks of instances whose later time is the same."""
     settings = question.settings
     device = resolve_device(settings.device)
@@ -187,18 +143,19 @@ def _explain_group(question: _Question, states: _States) -> Change:
         size = batch_size(reader, black_box, states.after[:1].to(device).expand(total, -1, -1), settings.memory_budget)
 
         def measure(part: slice, least: int) -> _Measured:
-            number = part.stop - part.start
-            rows = torch.arange(part.start, part.start + -(-number // least) * least).clamp(max=part.stop - 1)
-            return _measure(question, black_box, states.take(rows), device).first(number)
+            rows = filled_rows(part.start, part.stop, least)
+            return _measure(question, black_box, states.take(rows), device).first(part.stop - part.start)
 
         measured = _Measured.joined(list(in_batches(total, size, measure)))
-    masks = explain(
-        reader,
-        states.after,
-        task=question.task,
-        observed=np.repeat(states.new[:, :, None], states.after.shape[2], axis=2),
-        config=replace(settings, operators=(FadeToReference(states.before), FadeToReference(measured.level))),
-    )
+    new = np.repeat(states.new[:, :, None], states.after.shape[2], axis=2)
+    against = (FadeToReference(states.before), FadeToReference(measured.level))
+    # The reader itself calls the model as it wants to be called.
+    plain = replace(settings, inputs=None, layout="auto", output_key=None)
+    config = replace(plain, operators=against)
+    masks = explain(reader, states.after, task=question.task, observed=new, config=config)
+    if states.since.any():
+        later = explain(reader, states.after, task=question.task, config=replace(plain, fast=True))
+        masks = joint_ranking(masks, later, new)
     return _to_change(question, states, measured, masks)
 
 
@@ -223,16 +180,16 @@ class _Measured:
         return cls(**{name: torch.cat([getattr(part, name) for part in parts]) for name in vars(parts[0])})
 
 
-def _measure(question: _Question, black_box: BlackBox, states: _States, device: torch.device) -> _Measured:
+def _measure(question: Question, black_box: BlackBox, states: _States, device: torch.device) -> _Measured:
     before, after = states.before.to(device), states.after.to(device)
     with torch.no_grad():
         outputs, unchanged = black_box(after), black_box(before)
         target = open_target(question.target, black_box, outputs, unchanged)
-        score, standing = _score(target, black_box, after), _score(target, black_box, before)
+        score, standing = score_of(target, black_box, after), score_of(target, black_box, before)
         earlier, outputs_before = _at_since(question, black_box, target, states, device)
         level = _level(states).to(device)
         # A level from which the score moved the other way would explain another change.
-        disagrees = (score - _score(target, black_box, level)) * (score - standing) <= 0
+        disagrees = (score - score_of(target, black_box, level)) * (score - standing) <= 0
         level = torch.where(disagrees[:, None, None], before, level)
     found = integrate_change(target, before, after)
     return _Measured(
@@ -241,14 +198,14 @@ def _measure(question: _Question, black_box: BlackBox, states: _States, device: 
         earlier,
         standing,
         score,
-        _readable(black_box, outputs_before),
-        _readable(black_box, outputs),
+        readable(black_box, outputs_before),
+        readable(black_box, outputs),
         level,
     )
 
 
 def _at_since(
-    question: _Question, black_box: BlackBox, target: TargetScore, states: _States, device: torch.device
+    question: Question, black_box: BlackBox, target: TargetScore, states: _States, device: torch.device
 ) -> tuple[Tensor, Tensor]:
     """Scores (B,) and outputs (B, S, C) after the first steps; two sequences are compared at one step, `until`."""
     before, after = states.before.to(device), states.after.to(device)
@@ -256,32 +213,14 @@ def _at_since(
     for steps in np.unique(states.since):
         rows = torch.from_numpy(np.flatnonzero(states.since == steps)).to(device)
         # A batch of all rows, so that each keeps its bits whoever is with it.
-        box = BlackBox(question.after(int(steps)), black_box.task, black_box.output) if steps else black_box
+        box = question.box(int(steps), black_box) if steps else black_box
         answers = box(before)
-        if steps and question.rule.fill == "none" and question.rule.per_step:
-            _check_causal(answers[rows], box(after)[rows])
-        scores[rows] = _score(target, box, before)[rows]
+        if steps and question.reads_directly:
+            check_causal(answers[rows], box(after)[rows])
+        scores[rows] = score_of(target, box, before)[rows]
         outputs = answers.clone() if outputs is None else outputs.index_copy(0, rows, answers[rows])
     assert outputs is not None
     return scores, outputs
-
-
-def _check_causal(alone: Tensor, with_later: Tensor) -> None:
-    scale = float(alone.abs().max().clamp(min=1.0))
-    moved = float((alone - with_later).abs().max())
-    if moved > _CAUSAL * scale:
-        raise ValueError(
-            f"Expected answers that later steps do not move, but the answer at `since` moves by {moved:.3g} with what "
-            "came after it: the model looks ahead. Pass `padding` to say how it is asked for an earlier answer."
-        )
-
-
-def _score(target: TargetScore, box: BlackBox, x: Tensor) -> Tensor:
-    """(B,): the target score of the answers of `box`, whichever time it reads."""
-    if target.function is not None:
-        score: Tensor = target.function(box.raw(x))
-        return score
-    return target.of_outputs(box(x))
 
 
 def _level(states: _States) -> Tensor:
@@ -296,19 +235,13 @@ def _level(states: _States) -> Tensor:
     return level
 
 
-def _readable(black_box: BlackBox, outputs: Tensor) -> Tensor:
-    """(B, C): probabilities of the classes, or values."""
-    values = outputs.softmax(-1) if black_box.task == "classification" else outputs
-    return values.flatten(1)
-
-
-def _to_change(question: _Question, states: _States, measured: _Measured, masks: Masks) -> Change:
+def _to_change(question: Question, states: _States, measured: _Measured, masks: Masks) -> Change:
     def doubles(values: Tensor) -> NDArray[np.float64]:
         return np.asarray(values.double().numpy())
 
     before, after = doubles(measured.before), doubles(measured.after)
     elapsed = doubles(measured.unchanged) - before
-    if question.rule.fill in ("carry", "values") or not states.since.any():
+    if question.rule.fixed_window or not states.since.any():
         elapsed = np.zeros_like(elapsed)
     moved = np.sign(after - before - elapsed).astype(np.int8)
     kept = ("converged", "hold", "constant_prediction", "dead_gradient", "target_class")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -12,14 +11,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from dynamask_mlflow.masks.adapted_model import Model
+from dynamask_mlflow.masks.adapted_model import AdaptedModel, Model
 from dynamask_mlflow.masks.change.moments import Steps
 from dynamask_mlflow.masks.errors import ModelError
+from dynamask_mlflow.masks.model_call import CallPlan, ModelCall, plan_call
+from dynamask_mlflow.masks.side_inputs import SideInputs
 
 Fill = Literal["none", "carry", "values", "shorter", "own"]
 Padding = str | float | Sequence[float] | NDArray[Any] | Callable[[Tensor, int], Tensor] | None
 
-LENGTH_NAMES = ("lengths", "length", "seq_lengths", "seq_lens")
+# Inputs that tell a model how many steps there are.
+_TELL_STEPS = ("lengths", "padding_mask", "attention_mask", "valid")
 _FORMS = (
     '"carry" (the last values stand until the end, as in a window that is filled forward), a number or d numbers (the '
     'value that fills the end), "shorter" (the model takes sequences of any length), or a function of the prefix '
@@ -35,24 +37,35 @@ class PrefixRule:
         fill: what stands in the steps after the first t: "none" leaves them to the model, which does not read them;
             "carry" the last value of each channel; "values" fixed ones; "shorter" cuts them off; "own" a function.
         per_step: the model answers at each step, and the t-th answer is read.
-        lengths: name of the model's argument for lengths, which is given t.
         values: of "values", one or d of them.
         function: of "own".
+        plan, call: how the model is called. One that takes lengths, or a mask of steps, is given t.
     """
 
     fill: Fill
     per_step: bool = False
-    lengths: str | None = None
     values: tuple[float, ...] = ()
     function: Callable[[Tensor, int], Tensor] | None = None
+    plan: CallPlan = field(default_factory=CallPlan)
+    call: ModelCall = field(default_factory=ModelCall)
 
     @property
     def spec(self) -> str:
         """How it is stored with the result."""
         parts = ["each step"] if self.per_step else []
-        parts += [self.lengths] if self.lengths else []
+        parts += self.told
         values = f"values:{','.join(f'{value:g}' for value in self.values)}" if self.fill == "values" else self.fill
         return " + ".join([*parts, values] if self.fill != "none" else parts)
+
+    @property
+    def told(self) -> list[str]:
+        """The inputs by which the model learns how many steps there are."""
+        return [name for name in self.plan.names if name in _TELL_STEPS]
+
+    @property
+    def fixed_window(self) -> bool:
+        """Whether the model sees no more than a window of T steps in which nothing tells the time."""
+        return self.fill in ("carry", "values") and not self.per_step and not self.told
 
     def filled(self, prefix: Tensor, steps: int) -> Tensor:
         """(B, T, d): the first steps (B, t, d), filled up to T."""
@@ -83,43 +96,51 @@ class PrefixRule:
         return x.gather(1, source)
 
 
+class _Prefix(AdaptedModel):
+    """The model, called with the first steps of x alone."""
+
+    def __init__(self, model: Model, steps: int, rule: PrefixRule) -> None:
+        super().__init__(model, rule.plan, rule.call)
+        self.steps, self.rule = steps, rule
+
+    def _inputs(self, z: Tensor, scale: float) -> dict[str, Tensor]:
+        rule, steps = self.rule, self.steps
+        x = z if rule.fill == "none" else rule.filled(z[:, :steps], z.shape[1])
+        side = SideInputs(lengths=np.array([steps]))
+        rows = torch.arange(len(x))
+        told = {name: side.take(name, rows, (x.shape[1], x.shape[2])).to(x.device) for name in rule.told}
+        return {"x": x * scale if scale != 1.0 else x, **told}
+
+
 class AnswerAfter(nn.Module):
     """The model's answer after its first `steps` steps, as a function of whole sequences (B, T, d)."""
 
     def __init__(self, model: Model, steps: int, rule: PrefixRule) -> None:
         super().__init__()
-        self.model = model
-        self.steps = steps
-        self.rule = rule
+        self.prefix = _Prefix(model, steps, rule)
+        self.read = slice(steps - 1, steps) if rule.per_step else None
 
-    def forward(self, x: Tensor) -> Any:
-        rule, steps = self.rule, self.steps
-        if rule.fill != "none":
-            x = rule.filled(x[:, :steps], x.shape[1])
-        named: dict[str, Tensor] = {}
-        if rule.lengths is not None:
-            named[rule.lengths] = torch.full((len(x),), steps, dtype=torch.long, device=x.device)
-        raw = self.model(x, **named)
-        return raw[:, steps - 1 : steps] if rule.per_step else raw
+    def forward(self, x: Tensor) -> Tensor:
+        answers: Tensor = self.prefix(x)
+        return answers if self.read is None else answers[:, self.read]
 
 
-def prefix_rule(model: Model, x: Tensor, padding: Padding, ends: Steps, device: torch.device) -> PrefixRule:
+def prefix_rule(model: Model, x: Tensor, padding: Padding, ends: Steps, call: ModelCall) -> PrefixRule:
     """Settle how the model is asked, from its signature, its answers and `padding`; refuse what would be a guess."""
-    lengths = _lengths_argument(model)
+    whole = PrefixRule("none", plan=plan_call(model, call, SideInputs(lengths=ends)), call=call)
+    whole = replace(whole, per_step=_answers_at_each_step(model, x[:1].clone(), whole))
     stated = _stated(padding, x.shape[2])
-    per_step = _answers_at_each_step(model, x[:1].to(device, copy=True), lengths)
-    if stated is not None:
-        return PrefixRule(stated.fill, per_step and stated.fill != "shorter", lengths, stated.values, stated.function)
-    if per_step or lengths is not None:
-        return PrefixRule("none", per_step, lengths)
-    found = _padding_of(x, ends)
-    if found is None:
-        raise ValueError(
-            f"Expected a model that answers at each step or takes lengths, or `padding`, but the model gives one "
-            f"answer to {x.shape[1]} steps, and how a shorter sequence was filled up in training is not known. Pass "
-            f"padding: {_FORMS}."
-        )
-    return found
+    if stated is None and not whole.per_step and not whole.told:
+        stated = _padding_of(x.cpu(), ends)
+        if stated is None:
+            raise ValueError(
+                "Expected a model that answers at each step or takes lengths, or `padding`, but the model gives one "
+                f"answer to {x.shape[1]} steps, and how a shorter sequence was filled up in training is not known. "
+                f"Pass padding: {_FORMS}."
+            )
+    if stated is None:
+        return whole
+    return replace(whole, fill=stated.fill, values=stated.values, function=stated.function)
 
 
 def _stated(padding: Padding, channels: int) -> PrefixRule | None:
@@ -155,23 +176,16 @@ def _padding_of(x: Tensor, ends: Steps) -> PrefixRule | None:
     return None
 
 
-def _lengths_argument(model: Model) -> str | None:
-    call = model.forward if isinstance(model, nn.Module) else model
-    try:
-        names = inspect.signature(call).parameters
-    except (TypeError, ValueError):
-        return None
-    return next((name for name in LENGTH_NAMES if name in names), None)
-
-
-def _answers_at_each_step(model: Model, x: Tensor, lengths: str | None) -> bool:
-    named = {} if lengths is None else {lengths: torch.full((1,), x.shape[1], dtype=torch.long, device=x.device)}
+def _answers_at_each_step(model: Model, x: Tensor, rule: PrefixRule) -> bool:
+    steps = x.shape[1]
     try:
         with torch.no_grad():
-            raw = model(x, **named)
+            raw = AnswerAfter(model, steps, rule)(x)
+    except ModelError:
+        raise
     except Exception as error:
         raise ModelError(
-            f"Expected a model that takes inputs of shape (B, {x.shape[1]}, {x.shape[2]}), but it failed with "
+            f"Expected a model that takes inputs of shape (B, {steps}, {x.shape[2]}), but it failed with "
             f"{type(error).__name__}: {error}"
         ) from error
-    return isinstance(raw, Tensor) and raw.ndim in (2, 3) and raw.shape[1] == x.shape[1] and x.shape[1] > 1
+    return raw.ndim in (2, 3) and raw.shape[1] == steps and steps > 1
