@@ -32,7 +32,7 @@ class Sequences:
     Attributes:
         x: (N, T, d) float32, finite.
         ids: N unique names. channel_names: d unique names. times: T labels, numbers or text.
-        targets: (N,) one for each instance, (N, T) one for each step, or (N, C) or (N, T, C) values.
+        targets: (N,) one for each instance, (N, T) one for each step, or (N, C), (N, T, C) or (N, H, d) values.
         lengths: (N,) steps that exist; the rest of an instance is padding. None: all of them.
         observed: (N, T, d) True where a value was measured, not filled in. None: everywhere.
         extras: further inputs of the model, name -> (N, ...): static features (N, s), codes, time gaps, ...
@@ -253,7 +253,8 @@ def _targets(targets: ArrayLike | None, n: int, steps: int, lengths: NDArray[np.
         raise ValueError(
             f"Expected targets for {n} instances, of shape ({n},) or ({n}, {steps}), but got {values.shape}."
         )
-    if values.ndim == 3 and values.shape[1] != steps:
+    # Values may be a forecast, (N, H, d).
+    if values.ndim == 3 and values.shape[1] != steps and not np.issubdtype(values.dtype, np.floating):
         raise ValueError(f"Expected targets of shape ({n}, {steps}, C), but got {values.shape}.")
     if np.issubdtype(values.dtype, np.floating):
         per_step = values.ndim > 1 and values.shape[1] == steps and lengths is not None

@@ -21,6 +21,6 @@ def fit_nested(black_box: BlackBox, batch: Batch, config: ExplainConfig, tick: T
         return fit_forward(black_box, batch, config, tick)
     with torch.no_grad():
         steps = black_box(batch.x[:1]).shape[1]
-    if select_algorithm(config, target, steps, black_box.task) == "sequence":
+    if select_algorithm(config, target, steps, black_box.task, batch.x.shape[1]) == "sequence":
         return fit_sequence(black_box, batch, config, tick, target)
     return fit_every_step(black_box, batch, config, tick)

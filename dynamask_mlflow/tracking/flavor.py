@@ -156,7 +156,7 @@ def log_model(
     name: str | None = None,
     *,
     task: str,
-    input_example: ArrayLike,
+    input_example: ArrayLike | Mapping[str, ArrayLike],
     registered_model_name: str | None = None,
     **options: Any,
 ) -> ModelInfo:

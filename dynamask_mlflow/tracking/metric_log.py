@@ -32,11 +32,21 @@ def scalar_metrics(evaluation: Evaluation, several: bool = False) -> dict[str, f
         f"{PREFIX}/failures": float(len(evaluation.failures)),
         f"{PREFIX}/seconds": evaluation.seconds["total"],
     }
+    found |= _of_horizons(evaluation)
     if evaluation.random_outputs:
         found[f"{PREFIX}/diagnostics/random_outputs"] = 1.0
     if evaluation.sanity is not None and np.isfinite(evaluation.sanity):
         found[f"{PREFIX}/sanity_similarity"] = evaluation.sanity
     return found
+
+
+def _of_horizons(evaluation: Evaluation) -> dict[str, float]:
+    """For forecasts, how far each horizon moves without the mask's cells: `dynamask/squared_error/horizon_0`, ..."""
+    before, after = evaluation.outputs, evaluation.main.scores.without
+    if evaluation.task != "regression" or evaluation.per_step or before.ndim < 2 or not 1 < before.shape[1] <= 100:
+        return {}
+    moved = np.square(before - after).reshape(*before.shape[:2], -1).mean(axis=(0, 2))
+    return {f"{PREFIX}/squared_error/horizon_{k}": float(value) for k, value in enumerate(moved)}
 
 
 def curve_points(evaluation: Evaluation, areas: tuple[float, ...], several: bool = False) -> list[Point]:

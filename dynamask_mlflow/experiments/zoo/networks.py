@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 WIDTH = 24
 
@@ -19,6 +22,41 @@ class Gru(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         states, _ = self.recurrent(x)
         out: Tensor = self.head(states.mean(1))
+        return out
+
+
+class Packed(nn.Module):
+    """A GRU or LSTM that packs its sequences by their lengths."""
+
+    def __init__(self, channels: int, kind: type[nn.GRU] | type[nn.LSTM] = nn.GRU) -> None:
+        super().__init__()
+        self.recurrent = kind(channels, WIDTH, batch_first=True)
+        self.head = nn.Linear(WIDTH, 2)
+
+    def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
+        packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
+        states, sizes = pad_packed_sequence(self.recurrent(packed)[0], batch_first=True)
+        out: Tensor = self.head(states.sum(1) / sizes.to(x)[:, None])
+        return out
+
+
+class Transformer(nn.Module):
+    """One encoder layer; the padding mask may be left out, and then the padding is read."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.embed = nn.Linear(channels, 32)
+        self.layer = nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0, batch_first=True)
+        self.head = nn.Linear(32, 2)
+
+    def forward(self, x: Tensor, padding_mask: Tensor | None = None) -> Tensor:
+        states = self.layer(self.embed(x), src_key_padding_mask=padding_mask)
+        if padding_mask is None:
+            summary = states.mean(1)
+        else:
+            valid = (~padding_mask).to(x)[:, :, None]
+            summary = (states * valid).sum(1) / valid.sum(1)
+        out: Tensor = self.head(summary)
         return out
 
 
@@ -42,6 +80,13 @@ class Tcn(nn.Module):
         return out
 
 
+class ChannelsFirst(Tcn):
+    """The same on (B, d, T)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x.transpose(1, 2))
+
+
 class Inception(nn.Module):
     """Three kernel lengths side by side, twice, as InceptionTime has them."""
 
@@ -57,3 +102,101 @@ class Inception(nn.Module):
             z = torch.relu(torch.cat([branch(z) for branch in layer], 1))
         out: Tensor = self.head(z.mean(2))
         return out
+
+
+class DictGru(Gru):
+    """Takes one dictionary."""
+
+    def forward(self, batch: dict[str, Tensor]) -> Tensor:  # type: ignore[override]
+        states, _ = self.recurrent(batch["values"])
+        valid = (torch.arange(states.shape[1], device=states.device)[None] < batch["sizes"][:, None]).to(states)
+        out: Tensor = self.head((states * valid[:, :, None]).sum(1) / valid.sum(1, keepdim=True))
+        return out
+
+
+class GruD(nn.Module):
+    """GRU-D (Che et al., 2018): values, mask and time gaps, with decays of the input and of the hidden state.
+
+    x~ = m x + (1 - m) gamma_x x_last and h <- gamma_h h before each step, gamma = exp(-relu(w delta + b)). Here x comes
+    carried forward, so that x_last = x where m = 0, and the mean to which it decays is 0.
+    """
+
+    def __init__(self, channels: int, static: int = 0) -> None:
+        super().__init__()
+        self.cell = nn.GRUCell(2 * channels, WIDTH)
+        self.input_decay = nn.Parameter(torch.full((channels,), 0.1))
+        self.hidden_decay = nn.Linear(channels, WIDTH)
+        self.head = nn.Linear(WIDTH + static, 2)
+
+    def states(self, x: Tensor, mask: Tensor, delta: Tensor) -> Tensor:
+        """(B, WIDTH): the mean of the hidden states."""
+        hidden = x.new_zeros(x.shape[0], WIDTH)
+        total = torch.zeros_like(hidden)
+        for t in range(x.shape[1]):
+            kept = torch.exp(-torch.relu(self.input_decay * delta[:, t]))
+            value = mask[:, t] * x[:, t] + (1 - mask[:, t]) * kept * x[:, t]
+            hidden = hidden * torch.exp(-torch.relu(self.hidden_decay(delta[:, t])))
+            hidden = self.cell(torch.cat([value, mask[:, t]], 1), hidden)
+            total = total + hidden
+        return total / x.shape[1]
+
+
+class GruDWithStatic(GruD):
+    def forward(self, values: Tensor, mask: Tensor, delta: Tensor, static: Tensor) -> Tensor:
+        out: Tensor = self.head(torch.cat([self.states(values, mask, delta), static], 1))
+        return out
+
+
+class GruDAlone(GruD):
+    def forward(self, values: Tensor, mask: Tensor, delta: Tensor) -> Tensor:
+        out: Tensor = self.head(self.states(values, mask, delta))
+        return out
+
+
+class Embedding(nn.Module):
+    """Codes of the steps, embedded, scale what the convolutions read."""
+
+    def __init__(self, channels: int, codes: int) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(codes, channels)
+        self.body = Tcn(channels)
+
+    def forward(self, x: Tensor, codes: Tensor) -> Tensor:
+        out: Tensor = self.body(x * self.embed(codes))
+        return out
+
+
+class WithStates(Gru):
+    """Returns its logits and its states."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+        states, _ = self.recurrent(x)
+        return self.head(states.mean(1)), states
+
+
+@dataclass
+class Answer:
+    """An output with fields, as libraries have them."""
+
+    loss: Tensor | None
+    hidden: Tensor
+    logits: Tensor
+
+
+class WithFields(Gru):
+    def forward(self, x: Tensor) -> Answer:  # type: ignore[override]
+        states, _ = self.recurrent(x)
+        return Answer(None, states, self.head(states.mean(1)))
+
+
+class Forecaster(nn.Module):
+    """(B, H, d) in one go, or (B, H)."""
+
+    def __init__(self, channels: int, horizons: int, every_channel: bool) -> None:
+        super().__init__()
+        self.shape = (horizons, channels) if every_channel else (horizons,)
+        self.body = Tcn(channels, horizons * (channels if every_channel else 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.body(x)
+        return out.reshape(x.shape[0], *self.shape)

@@ -49,7 +49,12 @@ def run_zoo(
         if entry.missing:
             row = Row(entry.name, entry.about, problem=f"not installed: {', '.join(entry.missing)}")
         else:
-            row = run_entry(entry, seed=seed, instances=instances)
+            try:
+                row = run_entry(entry, seed=seed, instances=instances)
+            except Exception as error:  # one kind must not cost the others
+                row = Row(
+                    entry.name, entry.about, problem=f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
+                )
         rows.append(row)
         found = ", ".join(f"{name} {value:.2f}" for name, value in (row.auprc or {}).items())
         report(f"{row.name}: {row.problem or found}")
