@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install demo ui test test-celery lint bench settings mutants soak frontend clean
+.PHONY: help install demo ui test test-celery lint bench settings mutants soak kills frontend clean
 .DEFAULT_GOAL := help
 
 help:  ## show this list
@@ -48,6 +48,9 @@ settings: $(STAMP)  ## write docs/settings.md from the code
 
 mutants: $(STAMP)  ## change the core in 300 places: do the tests notice? (hours; see docs/mutants.md)
 	nice $(BIN)/python -m benchmarks.mutants --page docs/mutants.md
+
+kills: $(STAMP)  ## audits killed 100 times at random points (KILLS=100)
+	$(BIN)/python -m benchmarks.kills --kills $(or $(KILLS),100) --page docs/operations.md
 
 demo: $(STAMP)  ## the main job end to end: synthesize, train, register, evaluate, audit
 	$(BIN)/dynamask-mlflow demo
