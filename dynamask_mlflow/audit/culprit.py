@@ -59,10 +59,16 @@ class Culprit:
         since = f", since {self.since}" if self.since else ""
         first = self._both()[-1]
         return (
-            f"The change of {self.what} sits in {place}{since}: {_size(first.inside)} there, "
-            f"{_size(self.found.outside)} outside it "
+            f"The change of {self.what} sits in {place}{since}: {self._size(first.inside)} there, "
+            f"{self._size(self.found.outside)} outside it "
             f"({percent(self.found.share)} of the window; adjusted for all slices searched).{news}"
         )
+
+    def _size(self, change: float) -> str:
+        """Inputs are told by their place within the reference, from 0 to 100; predictions and shares in points."""
+        if abs(change) < 0.005:
+            return "nothing"
+        return f"{100 * change:+.0f} {'points' if self.channel is None else 'percentile points'}"
 
     def _both(self) -> list[Slice]:
         return [each for each in (self.found, self.within) if each is not None]
@@ -194,8 +200,3 @@ def _since(scores: Floats, chosen: Bools, owners: Sequence[str], days: Mapping[s
         return None
     when = change_point(scores[known], [days[owners[i]] for i in known], ALPHA, seed)
     return None if when is None else str(when)
-
-
-def _size(change: float) -> str:
-    """Scores are places within the reference, from 0 to 1, or risks."""
-    return f"{100 * change:+.0f} points" if abs(change) >= 0.005 else "nothing"

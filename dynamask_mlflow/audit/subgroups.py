@@ -32,6 +32,7 @@ PREDICTED, CALIBRATION, FAITHFULNESS, ATTENTION = "predicted", "calibration", "f
 _CASES = 10  # of each outcome, for an AUROC
 _FEW = 10  # below this a count is not told
 _SEED = 0x6A0
+_SAID = 3  # numbers of a group that a sentence names
 
 
 @dataclass(frozen=True)
@@ -116,8 +117,8 @@ def subgroup_findings(test: SubgroupTest | None, task: str, config: AuditConfig)
         if not moved:
             continue
         first = min(moved, key=lambda shift: shift.p_value)
-        text = "; ".join(_shift_text(shift, task, "was") for shift in moved[:4])
-        more = f" and {len(moved) - 4} more" if len(moved) > 4 else ""
+        text = "; ".join(_shift_text(shift, task, "from {1} to {0}") for shift in moved[:_SAID])
+        more = f"; and {len(moved) - _SAID} more" if len(moved) > _SAID else ""
         found.append(
             Violation(
                 kind="subgroup",
@@ -141,7 +142,7 @@ def subgroup_sentences(test: SubgroupTest | None, task: str, config: AuditConfig
         apart = [s for s in test.differences if s.group == group and s.p_value <= config.alpha]
         apart = [shift for shift in apart if _matters(shift, task, config)]
         if apart:
-            text = "; ".join(_shift_text(shift, task, "of the others") for shift in apart[:4])
+            text = "; ".join(_shift_text(shift, task, "{0} against {1} of the others") for shift in apart[:_SAID])
             found.append(f"The group {group} differs from the other stays of this window: {text}.")
     if test.differences and not found:
         groups = joined([str(group) for group in dict.fromkeys(s.group for s in test.differences)], 12)
@@ -209,7 +210,8 @@ def _matters(shift: GroupShift, task: str, config: AuditConfig) -> bool:
     return abs(shift.difference) >= config.effect
 
 
-def _shift_text(shift: GroupShift, task: str, other: str) -> str:
+def _shift_text(shift: GroupShift, task: str, form: str) -> str:
+    """`form`: how the group's value, {0}, and the other one, {1}, stand in the sentence."""
     interval = f"[{number(shift.low)}, {number(shift.high)}]"
     names = {
         PREDICTED: f"the mean {noun(task)}",
@@ -217,7 +219,7 @@ def _shift_text(shift: GroupShift, task: str, other: str) -> str:
         FAITHFULNESS: "what the masks' cells are worth to the prediction",
     }
     if shift.measure in names:
-        values = f"{number(shift.current)}, {number(shift.reference)} {other}"
+        values = form.format(number(shift.current), number(shift.reference))
         return f"{names[shift.measure]} {values} (difference {interval}, {chance(shift.p_value)})"
     low, high = 100 * shift.low, 100 * shift.high
     size = f"{points(shift.difference)} [{low:.2g}, {high:.2g}]"
