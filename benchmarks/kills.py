@@ -24,7 +24,7 @@ import numpy as np
 CHANNELS, STEPS = ("HeartRate", "Lactate", "SpO2", "Temp"), 12
 STAYS = 60  # a month
 REFERENCE = "2025-12"
-SETTINGS = {
+SETTINGS: dict[str, Any] = {
     "progress": False,
     "device": "cpu",
     "minimum": 20,
@@ -108,8 +108,9 @@ def read(folder: str, queue: Any) -> None:
 
     _track(folder)
     client = mlflow.MlflowClient()
-    home = client.get_experiment_by_name("dynamask-audits").experiment_id
-    runs = client.search_runs([home], "tags.`dynamask.kind` = 'audit'", max_results=1000)
+    home = client.get_experiment_by_name("dynamask-audits")
+    assert home is not None
+    runs = client.search_runs([home.experiment_id], "tags.`dynamask.kind` = 'audit'", max_results=1000)
     entries = audit_history("dynamask-audits", "icu")
     double = [e.run_id for e in entries for name in e.metrics
               if len(client.get_metric_history(e.run_id, f"dynamask/audit/{name}")) != 1]  # fmt: skip

@@ -207,13 +207,16 @@ def _decisions(name: str, versions: set[str]) -> list[dict[str, Any]]:
     from dynamask_mlflow.tracking.filters import equals
 
     found = []
-    for version in sorted(MlflowClient().search_model_versions(equals("name", name)), key=lambda v: int(v.version)):
+    client = MlflowClient()
+    # A search returns versions without their aliases.
+    aliases = {alias: str(version) for alias, version in client.get_registered_model(name).aliases.items()}
+    for version in sorted(client.search_model_versions(equals("name", name)), key=lambda v: int(v.version)):
         if version.name != name or (version.version not in versions and GATE not in version.tags):
             continue
         found.append(
             {
                 "version": str(version.version),
-                "aliases": sorted(version.aliases),
+                "aliases": sorted(alias for alias, of in aliases.items() if of == str(version.version)),
                 "gate": version.tags.get(GATE, "no gate was run"),
                 "reasons": version.tags.get(GATE_REASONS, "").splitlines(),
             }

@@ -75,11 +75,14 @@ ul { margin: .3rem 0; padding-left: 1.2rem; } code { font-size: .85em; overflow-
 .state.ok { color: var(--ok); } .state.warning { color: var(--warning); } .state.drift { color: var(--drift); }
 .state.inconclusive { color: var(--inconclusive); } .state.drift::before { content: "\\25C6\\00a0"; }
 .state.warning::before { content: "\\25B2\\00a0"; } .state.inconclusive::before { content: "\\25CB\\00a0"; }
+.columns { display: grid; grid-template-columns: repeat(auto-fit, minmax(22rem, 1fr)); gap: 0 2rem; }
+.columns td:last-child { text-align: right; font-variant-numeric: tabular-nums; }
 section.audit { border-top: 1px solid var(--line); padding-top: .25rem; }
 .note { background: var(--panel); border-left: 3px solid var(--soft); padding: .6rem .9rem; margin: 1rem 0; }
 @media print { :root { color-scheme: light; --ink: #000; --soft: #444; --line: #bbb; --paper: #fff; --panel: #fff;
   --ok: #14532d; --warning: #713f12; --drift: #7f1d1d; --inconclusive: #444; }
   @page { margin: 18mm 16mm; } body { font-size: 10.5pt; } main { max-width: none; padding: 0; }
+  .columns { grid-template-columns: 1fr 1fr; font-size: 8.5pt; } .columns td { padding: .1rem .4rem .1rem 0; }
   section.audit, tr, .note { break-inside: avoid; } h2, h3 { break-after: avoid; } }
 """
 
@@ -210,7 +213,10 @@ def _audit(bundle: Bundle, audit: BundledAudit) -> str:
     verdict = json.loads(bundle.files[f"runs/{audit.run_id}/dynamask/verdict.json"])
     told = [*verdict["reasons"], *verdict["diagnosis"], *verdict.get("subgroups", ())]
     items = "".join(f"<li>{escape(text)}</li>" for text in told)
-    numbers = _table(("Number", "Value"), metrics_rows(verdict, TESTS))
+    rows = metrics_rows(verdict, TESTS)
+    half = (len(rows) + 1) // 2
+    columns = "".join(_table(("Number", "Value"), part) for part in (rows[:half], rows[half:]) if part)
+    numbers = f'<div class="columns">{columns}</div>'
     when = f'<span class="soft">run {escape(audit.run_id)}, concluded {escape(audit.audited_at[:19])}</span>'
     old = ' <span class="soft">(superseded)</span>' if audit.superseded else ""
     return (
