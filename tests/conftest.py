@@ -5,7 +5,12 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 from skip_list import pytest_sessionfinish, pytest_terminal_summary  # noqa: F401  (hooks)
+
+# The same examples in every run: a failure belongs to the change that is tested, and comes again.
+settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.load_profile("repeatable")
 
 
 @pytest.fixture(autouse=True, scope="session")
