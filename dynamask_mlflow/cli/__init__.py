@@ -15,6 +15,7 @@ from dynamask_mlflow._version import __version__
 _COMMANDS = {
     "evaluate": ("dynamask_mlflow.cli.evaluate", "Explain a sample with a registered model; log a run and a report."),
     "explain": ("dynamask_mlflow.cli.explain", "Print which cells moved a registered model's answers."),
+    "compare": ("dynamask_mlflow.cli.compare", "Put two evaluations on one page, instance by instance."),
     "experiment": ("dynamask_mlflow.cli.experiment", "Run an experiment of the paper, or one of ours."),
     "data": ("dynamask_mlflow.cli.data", "Build datasets from hospital tables, or synthesize a hospital."),
     "train": ("dynamask_mlflow.cli.train", "Train the paper's GRU on a built dataset and register it."),

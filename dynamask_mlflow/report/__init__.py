@@ -3,7 +3,9 @@
 from dynamask_mlflow.report.card import model_card
 from dynamask_mlflow.report.data import (
     AuditPoint,
+    Compared,
     Contributions,
+    Course,
     Curves,
     DriftData,
     MethodResult,
@@ -16,7 +18,9 @@ from dynamask_mlflow.report.render import render_report
 
 __all__ = [
     "AuditPoint",
+    "Compared",
     "Contributions",
+    "Course",
     "Curves",
     "DriftData",
     "MethodResult",

@@ -109,6 +109,50 @@ class Paired:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class Compared:
+    """Two models or versions on the same instances.
+
+    Attributes:
+        labels: what the two are called.
+        by_channel, by_time: two arrays each, shares of the masks. profiles: two mean masks (T, d).
+        moved_channels: positions whose share differs beyond chance.
+        rows: of a table, name -> number.
+    """
+
+    labels: tuple[str, str]
+    by_channel: tuple[ArrayLike, ArrayLike]
+    by_time: tuple[ArrayLike, ArrayLike]
+    profiles: tuple[ArrayLike, ArrayLike]
+    moved_channels: Sequence[int] = ()
+    rows: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Course:
+    """The answer over each sequence, and what moved it from one time to the next.
+
+    Attributes:
+        steps: (K,) how many steps were known, rising.
+        answers: (N, K) the risk or the value then; NaN after the end of a sequence.
+        moves: (N, K, d) signed contribution of each channel since the time before, in the target's units.
+        elapsed: (N, K) what time alone moved since then.
+        unit: of the moves.
+    """
+
+    steps: ArrayLike
+    answers: ArrayLike
+    moves: ArrayLike
+    elapsed: ArrayLike
+    unit: str = ""
+
+    def __post_init__(self) -> None:
+        n, points, _ = np.shape(self.moves)
+        _shape("steps", self.steps, points)
+        _shape("answers", self.answers, n, points)
+        _shape("elapsed", self.elapsed, n, points)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class MethodResult:
     """One explanation method in a comparison: its summary numbers and, if there are any, its curves."""
 
@@ -205,7 +249,8 @@ class ReportData:
         comparison: method -> its result, when several methods were run.
         settings: how it was made, name -> anything printable.
         notes, warnings: sentences shown at the foot and at the head.
-        drift: adds the drift section.
+        drift: adds the drift section. compared: adds a section about two models.
+        course: the answer over each sequence, with what moved it.
     """
 
     title: str
@@ -249,6 +294,8 @@ class ReportData:
     notes: Sequence[str] = ()
     warnings: Sequence[str] = ()
     drift: DriftData | None = None
+    compared: Compared | None = None
+    course: Course | None = None
 
     def __post_init__(self) -> None:
         if np.ndim(self.masks) != 3:
@@ -273,6 +320,8 @@ class ReportData:
         for name in ("scores", "observed", "inputs"):
             _shape(name, getattr(self, name), n, steps, channels)
         _shape("lengths", self.lengths, n)
+        if self.course is not None:
+            _shape("course", self.course.moves, n)
         for view in self.views:
             _shape(f"masks of {view.label!r}", view.masks, n, steps, channels)
         for found in (self.contributions, *(view.contributions for view in self.views)):

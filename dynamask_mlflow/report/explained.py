@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dynamask_mlflow.report.data import Contributions, TargetView
+from dynamask_mlflow.report.data import Compared, Contributions, Course, TargetView
 from dynamask_mlflow.report.encode import base64_text, bytes_of_ranks, bytes_of_shares, bytes_of_signed
 
 
@@ -46,3 +46,33 @@ def view_payloads(views: Sequence[TargetView]) -> tuple[list[dict[str, Any]], di
         leading = masks.sum(axis=1).argmax(axis=1) if masks.size else np.zeros(len(masks), dtype=int)
         entries.append({"label": view.label, "explained": values, "predictions": predictions, "leading": leading})
     return entries, blobs
+
+
+def compared_payload(compared: Compared | None) -> dict[str, Any] | None:
+    """Two models side by side, in the form in which the drift section draws two windows."""
+    if compared is None:
+        return None
+    return {
+        "labels": list(compared.labels),
+        "byChannel": [np.asarray(shares, dtype=np.float64) for shares in compared.by_channel],
+        "byTime": [np.asarray(shares, dtype=np.float64) for shares in compared.by_time],
+        "maps": [np.asarray(profile, dtype=np.float64) for profile in compared.profiles],
+        "movedChannels": [int(channel) for channel in compared.moved_channels],
+        "movedTimes": [],
+        "rows": dict(compared.rows),
+    }
+
+
+def course_payload(course: Course | None) -> tuple[dict[str, Any] | None, dict[str, str]]:
+    """Answers over time, and the moves as signed bytes."""
+    if course is None:
+        return None, {}
+    moves, sizes = bytes_of_signed(course.moves)
+    values = {
+        "steps": np.asarray(course.steps, dtype=int),
+        "answers": np.asarray(course.answers, dtype=np.float64),
+        "elapsed": np.asarray(course.elapsed, dtype=np.float64),
+        "sizes": sizes,
+        "unit": course.unit,
+    }
+    return values, {"moves": base64_text(moves)}

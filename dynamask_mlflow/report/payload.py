@@ -13,7 +13,7 @@ from dynamask_mlflow.report.colour import scale
 from dynamask_mlflow.report.data import Curves, ReportData
 from dynamask_mlflow.report.drift import drift_payload
 from dynamask_mlflow.report.encode import base64_text, bytes_of_ranks, bytes_of_shares, words_of_values
-from dynamask_mlflow.report.explained import explained_payload, view_payloads
+from dynamask_mlflow.report.explained import compared_payload, course_payload, explained_payload, view_payloads
 from dynamask_mlflow.report.messages import moment, what_removal_does, where_it_looks, word
 from dynamask_mlflow.report.outputs import Outputs, agreement, describe_predictions, describe_targets
 
@@ -207,6 +207,7 @@ def build_payload(data: ReportData) -> Payload:
         "settings": {name: _setting(value) for name, value in data.settings.items()},
         "notes": list(data.notes),
         "warnings": list(data.warnings),
+        "compared": compared_payload(data.compared),
         "drift": None if data.drift is None else drift_payload(data.drift),
     }
     blobs = {
@@ -215,7 +216,8 @@ def build_payload(data: ReportData) -> Payload:
     }
     values["explained"], signed = explained_payload(data.contributions)
     values["views"], others = view_payloads(data.views)
-    blobs |= signed | others
+    values["course"], moves = course_payload(data.course)
+    blobs |= signed | others | moves
     if data.scores is not None:
         blobs["ranks"] = base64_text(bytes_of_ranks(np.asarray(data.scores)))
     if data.observed is not None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from mlflow.models.evaluation.base import EvaluationResult
 
+from dynamask_mlflow._secrets import without_secrets
 from dynamask_mlflow._validation import check_mapping
 from dynamask_mlflow.evaluation.config import EvaluationConfig
 from dynamask_mlflow.evaluation.device import require_device
@@ -70,6 +71,7 @@ def run_evaluation(
     # All that must be asked of the server is asked now: after the fits it may be gone.
     tracking_uri = mlflow.get_tracking_uri()
     root = MlflowClient(tracking_uri).get_run(run_id).info.artifact_uri
+    _log_settings(tracking_uri, run_id, config)
     identity = model_id_of(model, model_id)
     label = _label(model, identity)
     about = {
@@ -147,7 +149,43 @@ def _label(model: Any, model_id: str | None) -> str:
     versions = _registered(model_id)
     if versions:
         return ", ".join(f"{v['name']} version {v['version']}" for v in versions)
-    return model_id or type(model).__name__
+    return _logged_name(model_id) or type(model).__name__
+
+
+def _logged_name(model_id: str | None) -> str | None:
+    """What the logged model is called; its id only where it cannot be asked."""
+    from mlflow import MlflowClient
+
+    if model_id is None:
+        return None
+    try:
+        return str(MlflowClient().get_logged_model(model_id).name) or model_id
+    except Exception as error:
+        _logger.debug("The name of %s is not known: %s", model_id, error)
+        return model_id
+
+
+_LOGGED = ("method", "target", "area", "seed", "instances", "sampling", "operators", "deletion", "more_targets")
+
+
+def _log_settings(tracking_uri: str, run_id: str, config: EvaluationConfig) -> None:
+    """The settings as parameters of the run, for MLflow's table; a second evaluation keeps those of the first."""
+    from mlflow import MlflowClient
+    from mlflow.entities import Param
+    from mlflow.exceptions import MlflowException
+
+    values = {name: getattr(config, name) for name in _LOGGED}
+    values["methods"] = config.methods or (config.method,)
+    params = [Param(f"dynamask.{name}", _written(value)) for name, value in values.items()]
+    try:
+        MlflowClient(tracking_uri).log_batch(run_id, params=params)
+    except MlflowException as error:
+        _logger.warning("dynamask: the settings are not logged as parameters: %s", without_secrets(error))
+
+
+def _written(value: Any) -> str:
+    text = ", ".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+    return text[:500]
 
 
 def _model_record(model: Any, model_id: str | None) -> dict[str, Any]:

@@ -46,7 +46,7 @@ export function notable(found: Share[]): Share[] {
   return kept.length ? kept.slice(0, 12) : found.slice(0, 1);
 }
 
-const signed = (v: number) => (v > 0 ? "+" : "") + numeral(+v.toPrecision(3));
+export const signed = (v: number) => (v > 0 ? "+" : "") + numeral(+v.toPrecision(3));
 
 // What the answer would be without this contribution, where answers are log-odds.
 function withoutIt(n: number, sum: number): string {
@@ -172,4 +172,49 @@ export function contributionsCard(n: number, byChannel: number[]): HTMLElement |
         )
       : null,
   );
+}
+
+// Plain bars of signed sums, for the change between two times.
+export function barList(moves: { c: number; sum: number }[], unit: string): HTMLElement[] {
+  const roof = most(
+    moves.map((one) => Math.abs(one.sum)),
+    1e-9,
+  );
+  return [
+    h(
+      "div",
+      { role: "list", "aria-label": "What moved it" },
+      moves.map((one) => {
+        const track = figure({ class: "track" }, (node, width) => {
+          const x = scaleOf(-roof, roof, 4, width - 4);
+          node.replaceChildren(
+            svg(
+              "svg",
+              { width, height: 22, "aria-hidden": "true" },
+              svg("line", { class: "axisline", x1: x(0), x2: x(0), y1: 0, y2: 22 }),
+              svg("rect", {
+                class: one.sum >= 0 ? "raises" : "lowers",
+                x: Math.min(x(0), x(one.sum)),
+                y: 4,
+                width: Math.max(1, Math.abs(x(one.sum) - x(0))),
+                height: 14,
+              }),
+            ),
+          );
+        });
+        const look = one.sum >= 0 ? "up" : "down";
+        return h(
+          "div",
+          { class: "contribution", role: "listitem" },
+          h("span", { class: "who2" }, h("strong", { text: D.channels[one.c] })),
+          track,
+          h(
+            "span",
+            { class: "amount" },
+            h("b", { class: look, text: signed(one.sum) + (unit ? " " + unit : "") }),
+          ),
+        );
+      }),
+    ),
+  ];
 }

@@ -55,6 +55,14 @@ export function signedAt(n: number, t: number, c: number): number {
   return code < 0 ? -share : share;
 }
 
+// What a channel added to the answer between one time of the course and the next.
+export function moveAt(n: number, k: number, c: number): number {
+  const points = D.course?.steps.length ?? 0;
+  const code = (need("moves")[(n * points + k) * C + c] << 24) >> 24;
+  const size = (code / 127) ** 2 * (D.course?.sizes[n] ?? 0);
+  return code < 0 ? -size : size;
+}
+
 // Standard deviation of a channel's share of the mask under other baselines.
 export function spreadAt(n: number, c: number): number {
   const stored = bytes(named("spread"));
@@ -82,4 +90,5 @@ export const entry = (name: string): Summary | undefined => D.summary.find((e) =
 export const metric = (name: string): Metric | undefined => D.metrics.find((m) => m.name === name);
 export const unitOf = (c: number) => D.units?.[c] ?? "";
 export const withUnit = (c: number) => D.channels[c] + (unitOf(c) ? ", " + unitOf(c) : "");
+export const capitalTime = (t: number) => D.unit.charAt(0).toUpperCase() + D.unit.slice(1) + " " + D.times[t];
 export const atTime = (t: number) => D.unit + " " + D.times[t];

@@ -7,10 +7,10 @@ import { capital, finite, most, numeral, percent, tickPercent } from "./format";
 import { heatMap, legend } from "./heatmap";
 import { chartKey, lineChart } from "./lines";
 import { channelOrder, ranges, scaleOf } from "./scales";
-import type { Drift } from "./types";
+import type { Compared, Drift, Pair } from "./types";
 
 // Channels as two points on one line, the greatest change first.
-function channelMoves(drift: Drift): HTMLElement {
+function channelMoves(drift: Pair): HTMLElement {
   const {
     byChannel: [before, after],
     labels,
@@ -113,7 +113,7 @@ function moveRow({ c, before: a, after: b, roof, moved }: Move, labels: [string,
   );
 }
 
-function timeMoves(drift: Drift): HTMLElement {
+function timeMoves(drift: Pair): HTMLElement {
   const {
     byTime: [before, after],
     labels,
@@ -150,7 +150,7 @@ function timeMoves(drift: Drift): HTMLElement {
   );
 }
 
-function driftMaps(drift: Drift): HTMLElement | null {
+function driftMaps(drift: Pair): HTMLElement | null {
   const maps = drift.maps;
   if (!maps) return null;
   const roof = most(maps.flat(2), 0) || 1;
@@ -172,15 +172,14 @@ function driftMaps(drift: Drift): HTMLElement | null {
         describe: (t, c) => [
           D.channels[c] + ", " + atTime(t),
           label + ": mean mask " + numeral(map[t][c]),
-          "other window: " + numeral(maps[1 - i][t][c]),
+          drift.labels[1 - i] + ": " + numeral(maps[1 - i][t][c]),
         ],
-        hint: "Point at a cell to compare both windows.",
+        hint: "Point at a cell to compare both.",
       }),
     );
   return card(
     "Side by side",
-    "Mean masks of both windows, on one colour scale" +
-      (C > 16 ? ", for the 16 most important channels." : "."),
+    "Mean masks of both, on one colour scale" + (C > 16 ? ", for the 16 most important channels." : "."),
     h(
       "div",
       { class: "pair" },
@@ -247,5 +246,30 @@ export function driftView(drift: Drift): HTMLElement {
       rowsTable("What was measured", "Numbers behind the verdict.", drift.tests, numeral),
       rowsTable("Why it moved", "How much of the change each cause explains.", drift.causes, percent),
     ),
+  );
+}
+
+// Two models on the same instances; the list of instances has what they say about each.
+export function comparedView(compared: Compared): HTMLElement {
+  const [first, second] = compared.labels;
+  const moved = compared.movedChannels.map((c) => D.channels[c]);
+  return h(
+    "div",
+    { class: "stack" },
+    h(
+      "div",
+      { class: "headline" },
+      h("p", {
+        text: moved.length
+          ? second + " looks differently from " + first + " at " + moved.slice(0, 5).join(", ") + "."
+          : "No channel's share differs beyond chance between " + first + " and " + second + ".",
+      }),
+      h("p", {
+        text: "Under Instances, sort by the difference of the answers or by the overlap of the masks; the choice “Explained” switches between both.",
+      }),
+    ),
+    h("div", { class: "pair roomy" }, channelMoves(compared), timeMoves(compared)),
+    driftMaps(compared),
+    rowsTable("In numbers", null, compared.rows, numeral),
   );
 }

@@ -2,6 +2,7 @@
 
 import { answerCard } from "./answer";
 import { card, figureCard } from "./cards";
+import { courseCard } from "./course";
 import { contributionsCard, contributionsOf, notable } from "./contributions";
 import {
   atTime,
@@ -201,6 +202,7 @@ export function instanceView(n: number, view: View, steps: Steps): HTMLElement[]
     header(n, steps),
     answerCard(n, sums.extent),
     contributionsCard(n, sums.byChannel),
+    courseCard(n),
     mapCard(n, sums, view, sight, steps.changed),
     hasInputs() ? seriesCard(n, sums, sight) : null,
     trustCard(n),

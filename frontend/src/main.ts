@@ -3,7 +3,7 @@
 import { select } from "./columns";
 import { C, D, N, showTarget, T, targetShown } from "./data";
 import { h, hideTip, say } from "./dom";
-import { driftView } from "./drift";
+import { comparedView, driftView } from "./drift";
 import { type Place, placeOf, remember } from "./export";
 import { plural } from "./format";
 import { comparison, guide } from "./guide";
@@ -166,6 +166,8 @@ function head(): HTMLElement {
 function start(): void {
   const { drift } = D;
   if (drift) addTab("drift", "Drift", () => driftView(drift));
+  const { compared } = D;
+  if (compared) addTab("compare", "Compare", () => comparedView(compared));
   addTab("overview", "Overview", () => overview(go));
   if (N && T && C) addTab("instances", "Instances", instances);
   if (D.comparison.length) addTab("methods", "Methods", comparison);
@@ -197,7 +199,7 @@ function start(): void {
     for (const tab of tabs) if (!tab.panel.firstChild) tab.panel.append(tab.build());
   });
   const part = tabs.some((tab) => tab.key === asked.part) ? asked.part : undefined;
-  open(part ?? (drift ? "drift" : "overview"));
+  open(part ?? tabs[0].key);
 }
 
 start();

@@ -74,20 +74,36 @@ export interface Method {
   curves: Curves | null;
 }
 
-export interface Drift {
+export interface Drift extends Pair {
   verdict: string;
   states: Record<string, [string, string]>;
   reasons: string[];
+  tests: Record<string, string | number>;
+  causes: Record<string, string | number>;
+  history: { labels: string[]; verdicts: string[]; lines: Record<string, Num[]> };
+  thresholds: Record<string, number>;
+}
+
+// Two windows, or two models, side by side.
+export interface Pair {
   labels: [string, string];
   byChannel: [number[], number[]];
   byTime: [number[], number[]];
   maps: [number[][], number[][]] | null;
   movedChannels: number[];
   movedTimes: number[];
-  tests: Record<string, string | number>;
-  causes: Record<string, string | number>;
-  history: { labels: string[]; verdicts: string[]; lines: Record<string, Num[]> };
-  thresholds: Record<string, number>;
+}
+
+export interface Compared extends Pair {
+  rows: Record<string, number>;
+}
+
+export interface Course {
+  steps: number[];
+  answers: Num[][];
+  elapsed: Num[][];
+  sizes: number[];
+  unit: string;
 }
 
 export interface Report {
@@ -128,5 +144,7 @@ export interface Report {
   notes: string[];
   warnings: string[];
   drift: Drift | null;
+  compared: Compared | null;
+  course: Course | null;
   ranges?: [number[], number[]];
 }

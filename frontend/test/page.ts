@@ -10,6 +10,7 @@ const report = {
   names: ["GCS", "Lactate", "pH"],
   units: ["", "mmol/L", ""],
   views: [],
+  course: null,
   explained: null,
   leading: [0, 1],
   times: ["1", "2", "3", "4"],

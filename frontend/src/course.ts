@@ -1,0 +1,122 @@
+// What changed since? The answer over the stay, and what moved it between two times that the reader sets.
+
+import { figureCard } from "./cards";
+import { barList, signed } from "./contributions";
+import { C, D, capitalTime, moveAt, targetShown } from "./data";
+import { h } from "./dom";
+import { chance, finite, numeral, percent } from "./format";
+import { lineChart } from "./lines";
+
+const NOTABLE = 0.03;
+
+export interface Move {
+  c: number;
+  sum: number;
+}
+
+// Contributions of the channels between two places of the course, the greatest first.
+export function movesBetween(n: number, since: number, until: number): Move[] {
+  const found: Move[] = [];
+  for (let c = 0; c < C; c++) {
+    let sum = 0;
+    for (let k = since + 1; k <= until; k++) sum += moveAt(n, k, c);
+    found.push({ c, sum });
+  }
+  return found.sort((a, b) => Math.abs(b.sum) - Math.abs(a.sum));
+}
+
+export function courseCard(n: number): HTMLElement | null {
+  const course = D.course;
+  if (!course || targetShown()) return null;
+  const answers = course.answers[n];
+  const last = answers.reduce<number>((end, v, k) => (finite(v) ? k : end), 0);
+  if (last < 1) return null;
+  const risk = D.before?.kind === "probability";
+  const told = risk ? chance : numeral;
+  const nameOf = (k: number) => capitalTime(course.steps[k] - 1);
+  const state = { since: Math.max(0, last - Math.max(1, Math.round((last + 1) / 4))), until: last };
+  const [chart, words, list] = [h("div", {}), h("p", { class: "sentence" }), h("div", {})];
+  const slider = (label: string, key: "since" | "until") => {
+    const input = h("input", {
+      type: "range",
+      min: "0",
+      max: String(last),
+      step: "1",
+      "aria-label": label,
+      oninput: () => {
+        state[key] = Number(input.value);
+        if (state.since >= state.until) {
+          if (key === "since") state.until = Math.min(last, state.since + 1);
+          else state.since = Math.max(0, state.until - 1);
+          state.since = Math.min(state.since, state.until - 1);
+        }
+        draw();
+      },
+    });
+    return input;
+  };
+  const [since, until] = [slider("From", "since"), slider("To", "until")];
+  const [sinceText, untilText] = [h("output", {}), h("output", {})];
+  const draw = () => {
+    const { since: a, until: b } = state;
+    since.value = String(a);
+    until.value = String(b);
+    for (const [input, output, k] of [
+      [since, sinceText, a],
+      [until, untilText, b],
+    ] as const) {
+      output.textContent = nameOf(k);
+      input.setAttribute("aria-valuetext", nameOf(k));
+    }
+    const moves = movesBetween(n, a, b);
+    const elapsed = (course.elapsed[n] ?? [])
+      .slice(a + 1, b + 1)
+      .reduce<number>((sum, v) => sum + (v ?? 0), 0);
+    const total = moves.reduce((sum, one) => sum + Math.abs(one.sum), 0);
+    const kept = moves.filter((one) => total > 0 && Math.abs(one.sum) >= NOTABLE * total).slice(0, 8);
+    const leaders = kept.slice(0, 3).map((one) => D.channels[one.c] + " (" + signed(one.sum) + ")");
+    words.textContent =
+      "From " +
+      nameOf(a).toLowerCase() +
+      " to " +
+      nameOf(b).toLowerCase() +
+      " the answer went from " +
+      told(answers[a]) +
+      " to " +
+      told(answers[b]) +
+      "." +
+      (leaders.length ? " Moved most by " + leaders.join(", ") + "." : "") +
+      (Math.abs(elapsed) > 0.02 * (total || 1) && elapsed ? " Time alone: " + signed(elapsed) + "." : "");
+    chart.replaceChildren(
+      lineChart({
+        label: "Answer over time",
+        x: course.steps,
+        lines: [{ name: "answer", values: answers, look: "main" }],
+        height: 170,
+        xFormat: (step) => D.times[step - 1],
+        xName: (step) => capitalTime(step - 1),
+        yFormat: (v) => told(v),
+        yRange: risk ? [0, 1] : null,
+        yTick: risk ? percent : undefined,
+        xTitle: D.unit,
+        marks: [
+          { x: course.steps[a], text: "from" },
+          { x: course.steps[b], text: "to" },
+        ],
+      }),
+    );
+    list.replaceChildren(...barList(kept, course.unit));
+  };
+  draw();
+  return figureCard(
+    "What changed since?",
+    "The answer as it stood at each " +
+      D.unit +
+      ", and what moved it between two times. Contributions sum to the change.",
+    chart,
+    h("label", { class: "slider" }, "From ", since, sinceText),
+    h("label", { class: "slider" }, "To ", until, untilText),
+    words,
+    list,
+  );
+}
