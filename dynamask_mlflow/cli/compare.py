@@ -31,14 +31,14 @@ def compare(run_a: str, run_b: str, out: Path, tracking_uri: str | None) -> None
     """
     with reported():
         track(tracking_uri)
-        from dynamask_mlflow._files import write_whole
+        from dynamask_mlflow._files import atomic_write
         from dynamask_mlflow.evaluation.compare import compare_evaluations
         from dynamask_mlflow.report import render_report
 
         with quiet():
             found = [logged_evaluation(run) for run in (run_a, run_b)]
         data = compare_evaluations(*distinct(*found), datetime.now(UTC).isoformat(timespec="seconds"))
-        write_whole(out, render_report(data))
+        atomic_write(out, render_report(data))
     moved = ", ".join(data.channel_names[c] for c in data.compared.moved_channels) if data.compared else ""
     click.echo(f"{len(data.ids)} instances compared. Channels that moved beyond chance: {moved or 'none'}.")
     click.echo(f"The page: {out}")

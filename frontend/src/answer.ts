@@ -18,7 +18,7 @@ export function answerOf(n: number): number {
   return D.before?.value?.[n] ?? NaN;
 }
 
-const isRisk = () => !view() && D.before?.kind === "probability";
+const isRisk = () => D.before?.kind === "probability";
 export const told = (v: number | null | undefined) => (isRisk() ? chance(v) : numeral(v));
 
 function times(value: number, mean: number): string {
@@ -33,7 +33,9 @@ export function answerWords(n: number, extent: string): string[] {
   if (!before) return [];
   const value = answerOf(n);
   const words: string[] = [];
-  if (isRisk() && finite(value)) {
+  const other = view();
+  if (other && finite(value)) words.push(other.label + ": " + told(value) + ".");
+  else if (isRisk() && finite(value)) {
     let first = capitalRisk() + " is " + chance(value);
     if (finite(D.threshold))
       first += value >= D.threshold ? ", above the threshold of " : ", below the threshold of ";

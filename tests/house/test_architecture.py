@@ -25,7 +25,7 @@ ARROWS = {
     "audit": {"masks", "report", "data", "evaluation", "tracking"},
     "orchestration": {"audit", "data"},
     "experiments": {"masks", "metrics", "saliency", "data", "training", "evaluation", "tracking", "audit"},
-    "cli": {"masks", "metrics", "data", "training", "evaluation", "tracking", "audit", "experiments"},
+    "cli": {"masks", "metrics", "data", "training", "evaluation", "tracking", "audit", "experiments", "report"},
 }
 # Libraries that a room must never touch.
 FORBIDDEN = {
