@@ -222,20 +222,21 @@ ENTRIES = (
             partial(networks.GruDWithStatic, CHANNELS, 2),
             _gru_d,
             inputs={**_VALUES, "static": "static"},
+            serialization_format="pickle",
         ),
         planted.partly_measured,
     ),
     Entry(
         "charting",
         "GRU-D, being measured carries the label; operator `missing`",
-        by_our_flavor(partial(networks.GruDAlone, CHANNELS), _gru_d, inputs=_VALUES),
+        by_our_flavor(partial(networks.GruDAlone, CHANNELS), _gru_d, inputs=_VALUES, serialization_format="pickle"),
         planted.charting,
         options={"operators": ["missing"]},
     ),
     Entry(
         "charting-values",
         "the same, with masks of values",
-        by_our_flavor(partial(networks.GruDAlone, CHANNELS), _gru_d, inputs=_VALUES),
+        by_our_flavor(partial(networks.GruDAlone, CHANNELS), _gru_d, inputs=_VALUES, serialization_format="pickle"),
         planted.charting,
     ),
     Entry(
