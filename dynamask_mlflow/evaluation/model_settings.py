@@ -71,6 +71,12 @@ class ModelSettings:
         except TypeError as error:
             raise ValueError(f"Expected preprocessing, explain and times that JSON can hold, but {error}.") from error
 
+    @property
+    def padding(self) -> str | None:
+        """How a shorter sequence is filled up for `explain_change`: "carry" where all channels were filled forward."""
+        rules = (self.preprocessing or {}).get("fill")
+        return "carry" if rules and all(rule == "forward" for rule in rules) else None
+
     def save(self, folder: str | os.PathLike[str]) -> None:
         text = json.dumps(asdict(self), indent=2)
         (Path(folder) / FILE_NAME).write_text(text + "\n", encoding="utf-8")

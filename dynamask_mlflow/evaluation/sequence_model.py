@@ -1,4 +1,4 @@
-"""A loaded model: the differentiable network with its settings, and the two verbs predict and explain."""
+"""A loaded model: the differentiable network with its settings, and the verbs predict, explain, explain_change."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from dynamask_mlflow.evaluation.model_settings import OUTPUTS, ModelSettings
 if TYPE_CHECKING:
     import torch
 
+    from dynamask_mlflow.masks.change.result import Change
     from dynamask_mlflow.masks.result import Masks
 
 
@@ -81,3 +82,34 @@ class SequenceModel:
             reference=self.reference,
             config=self.settings.config(**{"device": self.device, **options}),
         )
+
+    def explain_change(
+        self, data: Any, *, since: Any, until: Any = None, padding: Any = None, **options: Any
+    ) -> Change:
+        """What changed between two times, see `dynamask_mlflow.explain_change`.
+
+        Times are the model's own where they are numbers, else numbers of steps. `padding` is by default "carry" for a
+        model whose preprocessing fills forward.
+        """
+        from dynamask_mlflow.masks.change.explain_change import explain_change
+
+        given, times = model_data(data), self.settings.times
+        numeric = times is not None and all(isinstance(t, int | float) and not isinstance(t, bool) for t in times)
+        if not numeric:
+            since, until = _steps(since), _steps(until)
+        return explain_change(
+            self.network,
+            given.x,
+            since=since,
+            until=until,
+            times=times if numeric else None,
+            lengths=given.lengths,
+            padding=self.settings.padding if padding is None else padding,
+            task=self.settings.task,
+            config=self.settings.config(**{"device": self.device, **options}),
+        )
+
+
+def _steps(when: Any) -> Any:
+    """Whole numbers that came as floats, as JSON and MLflow's parameters have them."""
+    return int(when) if isinstance(when, float) and when.is_integer() else when

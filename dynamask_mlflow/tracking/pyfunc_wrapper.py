@@ -34,6 +34,9 @@ def inference_params() -> ParamSchema:
 
     specs = [ParamSpec("explain", DataType.boolean, False), ParamSpec("output", DataType.string, None)]
     specs += [ParamSpec(name, DataType[kind], None) for name, kind in _TYPED.items()]
+    specs.append(ParamSpec("explain_change", DataType.boolean, False))
+    specs += [ParamSpec(name, DataType.double, None) for name in ("since", "until")]
+    specs.append(ParamSpec("padding", DataType.string, None))
     specs.append(ParamSpec("settings", DataType.string, None))  # any other key of ExplainConfig, as JSON
     return ParamSchema(specs)
 
@@ -52,12 +55,18 @@ class PyfuncWrapper:
 
         A row has the prediction, probability, target, direction, answer and reference answer, area, and as nested lists
         (T x d) the mask's coefficients, its whole cells and the signed attributions; with the model's channel names and
-        times.
+        times. With `explain_change` a row tells what changed from `since` to `until`.
         """
         given = {name: value for name, value in (params or {}).items() if value is not None}
         given_data = model_data(data)
         output = given.pop("output", None)
-        if not given.pop("explain", False):
+        change, explain = given.pop("explain_change", False), given.pop("explain", False)
+        asked: dict[str, Any] = {name: given.pop(name) for name in ("since", "until", "padding") if name in given}
+        if change:
+            return pd.DataFrame(self._changes(given_data, output, asked, _options(given)))
+        if asked:
+            raise ValueError(f"Expected explain_change with {', '.join(asked)}, but it is not asked for.")
+        if not explain:
             return self.model.predict(given_data, output)
         masks = self.model.explain(given_data, **_options(given))
         return pd.DataFrame(self._answer(given_data, output, masks))
@@ -80,10 +89,41 @@ class PyfuncWrapper:
         if masks.static_attributions is not None:
             columns["static_attributions"] = masks.static_attributions.astype(np.float64).round(6).tolist()
             columns["static_names"] = [list(masks.config["static"])] * len(x)
-        for name, labels in (("channel_names", settings.channel_names), ("times", settings.times)):
-            if labels is not None:
-                columns[name] = [list(labels)] * len(x)
-        return columns
+        return columns | self._names(len(x))
+
+    def _changes(
+        self, x: ModelData, output: str | None, asked: dict[str, Any], options: dict[str, Any]
+    ) -> dict[str, Any]:
+        if "since" not in asked:
+            raise ValueError("Expected `since`, the earlier time, with explain_change, but got none.")
+        if "padding" in asked:
+            asked["padding"] = _number(asked["padding"])
+        change = self.model.explain_change(x, **asked, **options)
+        columns: dict[str, Any] = {"prediction": self.model.predict(x, output).tolist()}
+        if self.model.settings.task == "classification":
+            columns["probability"] = change.outputs_after.round(6).tolist()
+            columns["probability_before"] = change.outputs_before.round(6).tolist()
+        columns["target"] = [change.target] * len(x)
+        columns["direction"] = [DIRECTIONS[int(way)] for way in change.direction]
+        for name in ("before", "after", "change", "elapsed", "since", "until"):
+            columns[name] = getattr(change, name).tolist()
+        columns["mask"] = change.masks.astype(np.float64).round(6).tolist()
+        columns["salient"] = change.binary.tolist()
+        columns["attributions"] = change.contributions.astype(np.float64).round(6).tolist()
+        return columns | self._names(len(x))
+
+    def _names(self, number: int) -> dict[str, Any]:
+        settings = self.model.settings
+        known = {"channel_names": settings.channel_names, "times": settings.times}
+        return {name: [list(labels)] * number for name, labels in known.items() if labels is not None}
+
+
+def _number(text: str) -> str | float:
+    """A padding value, or a word such as "carry"."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def _options(given: Mapping[str, Any]) -> dict[str, Any]:
