@@ -53,6 +53,12 @@ class EvaluationConfig(ExplainConfig):
         more_targets: other targets to explain as well, for instance other horizons of a forecast; the report has a
             choice between them. Metrics are of `target` alone.
         threshold: the risk from which a reader is alarmed; drawn in the report of a binary classifier.
+        change_since: also explain what changed since this time: one of the times where these are numbers, else a number
+            of steps (negative: from the end). Logged as `dynamask_changes.json`, `dynamask/change.npz` and
+            `dynamask/change.json`, see docs/change.md.
+        change_until: the later time; None is the end of each sequence.
+        change_padding: how a shorter sequence is filled up for the model: "carry", "shorter" or a number; None: as the
+            model was logged.
         title: of the report.
         time_unit: what one step is called in the report: "hour", ...; None: as the model was logged, or "step".
         spool: folder for results on their way to the server; None is the system's folder for temporary files.
@@ -73,6 +79,9 @@ class EvaluationConfig(ExplainConfig):
     min_group: int = 1
     more_targets: tuple[str, ...] = ()
     threshold: float = 0.5
+    change_since: float | str | None = None
+    change_until: float | str | None = None
+    change_padding: float | str | None = None
     title: str | None = None
     time_unit: str | None = None
     spool: str | None = None

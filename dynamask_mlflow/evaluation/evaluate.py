@@ -25,6 +25,8 @@ from dynamask_mlflow.masks.result import Masks
 if TYPE_CHECKING:
     import torch
 
+    from dynamask_mlflow.evaluation.changes import Changes
+
 _logger = logging.getLogger(__name__)
 
 
@@ -42,6 +44,7 @@ class Evaluation:
         sanity: likeness of the masks to those of the same network with randomised weights.
         random_outputs: whether the network answers the same question differently each time.
         views: target -> masks of it, for the other targets that were asked for.
+        changes: what changed since a time, if that was asked.
     """
 
     task: str
@@ -53,6 +56,7 @@ class Evaluation:
     sanity: float | None = None
     random_outputs: bool = False
     views: Mapping[str, Masks] = field(default_factory=dict)
+    changes: Changes | None = None
 
     @property
     def main(self) -> MethodRun:

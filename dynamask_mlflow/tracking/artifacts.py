@@ -14,6 +14,7 @@ import numpy as np
 
 from dynamask_mlflow._files import atomic_write
 from dynamask_mlflow._provenance import versions
+from dynamask_mlflow.evaluation.changes import change_record, change_table
 from dynamask_mlflow.evaluation.config import EvaluationConfig
 from dynamask_mlflow.evaluation.evaluate import Evaluation
 from dynamask_mlflow.evaluation.labels import Labels
@@ -30,6 +31,8 @@ _logger = logging.getLogger(__name__)
 TABLE = "dynamask_instances.json"
 REPORT, MASKS = "dynamask/report.html", "dynamask/masks.npz"
 CARD = "dynamask/model_card.md"
+CHANGE_TABLE = "dynamask_changes.json"
+CHANGE, CHANGE_RECORD = "dynamask/change.npz", "dynamask/change.json"
 PROFILE, CONFIG = "dynamask/profile.json", "dynamask/config.json"
 
 
@@ -56,6 +59,11 @@ def write_artifacts(
         TABLE: json.dumps(instance_table(evaluation)),
         PROFILE: json.dumps(profile_record(profile, sample)),
     }
+    if evaluation.changes is not None:
+        evaluation.changes.change.save(folder / CHANGE)
+        files.append(CHANGE)
+        texts[CHANGE_TABLE] = json.dumps(change_table(evaluation.changes))
+        texts[CHANGE_RECORD] = json.dumps(change_record(evaluation.changes))
     try:
         page = report_data(evaluation, profile, config, model=model, created_at=str(about["created_at"]), labels=labels)
         texts[REPORT] = render_report(page)
@@ -149,7 +157,11 @@ def _record(evaluation: Evaluation, config: EvaluationConfig) -> dict[str, Any]:
 def _with_hashed_ids(evaluation: Evaluation) -> Evaluation:
     sample: Sequences = replace(evaluation.sample, ids=tuple(hashed(name) for name in evaluation.sample.ids))
     failures = {hashed(name): message for name, message in evaluation.failures.items()}
-    return replace(evaluation, sample=sample, failures=failures)
+    changes = evaluation.changes
+    if changes is not None:
+        some = replace(changes.sample, ids=tuple(hashed(name) for name in changes.sample.ids))
+        changes = replace(changes, sample=some)
+    return replace(evaluation, sample=sample, failures=failures, changes=changes)
 
 
 def _file_name(name: str) -> str:

@@ -13,6 +13,7 @@ from mlflow.models.evaluation.base import EvaluationResult
 
 from dynamask_mlflow._secrets import without_secrets
 from dynamask_mlflow._validation import check_mapping
+from dynamask_mlflow.evaluation.changes import explain_changes, require_changes
 from dynamask_mlflow.evaluation.config import EvaluationConfig
 from dynamask_mlflow.evaluation.device import require_device
 from dynamask_mlflow.evaluation.evaluate import evaluate_masks
@@ -21,7 +22,7 @@ from dynamask_mlflow.evaluation.model_settings import ModelSettings
 from dynamask_mlflow.evaluation.privacy import require_salt
 from dynamask_mlflow.evaluation.sequences import Sequences
 from dynamask_mlflow.masks.process_state import untouched_process
-from dynamask_mlflow.tracking.artifacts import TABLE, write_artifacts
+from dynamask_mlflow.tracking.artifacts import CHANGE_TABLE, TABLE, write_artifacts
 from dynamask_mlflow.tracking.evaluation_dataset import SequenceEvaluationDataset
 from dynamask_mlflow.tracking.metric_log import Point, curve_points, scalar_metrics
 from dynamask_mlflow.tracking.spool import ARTIFACTS, discard, new_spool, write_manifest
@@ -67,6 +68,9 @@ def run_evaluation(
     with untouched_process(network):
         require_device(config.device)
         require_gradients(network, sequences, config.fit_config("nested"))
+        padding = settings.padding if settings else None
+        if config.change_since is not None:
+            require_changes(network, sequences, task=task, config=config, padding=padding)
 
     # All that must be asked of the server is asked now: after the fits it may be gone.
     tracking_uri = mlflow.get_tracking_uri()
@@ -85,6 +89,9 @@ def run_evaluation(
     try:
         with untouched_process(network):
             evaluation = evaluate_masks(network, sequences, task=task, config=config, reference=reference_of(model))
+            if config.change_since is not None:
+                found = explain_changes(network, evaluation.sample, task=task, config=config, padding=padding)
+                evaluation = replace(evaluation, changes=found)
         several = config.methods is not None
         scalars = scalar_metrics(evaluation, several)
         points = [Point(name, value) for name, value in scalars.items()]
@@ -98,7 +105,7 @@ def run_evaluation(
             link_model=model_id is None,
             dataset=(dataset.name, dataset.digest),
             points=points,
-            tables=[TABLE],
+            tables=[table for table in (TABLE, CHANGE_TABLE) if table in files],
             files=files,
             status="FINISHED",
         )

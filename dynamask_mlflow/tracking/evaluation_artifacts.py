@@ -8,8 +8,19 @@ from typing import Any
 from mlflow.models.evaluation.artifacts import ImageEvaluationArtifact, JsonEvaluationArtifact
 from mlflow.models.evaluation.base import EvaluationArtifact
 
+from dynamask_mlflow.masks.change.result import Change
 from dynamask_mlflow.masks.result import Masks
-from dynamask_mlflow.tracking.artifacts import CARD, CONFIG, MASKS, PROFILE, REPORT, TABLE
+from dynamask_mlflow.tracking.artifacts import (
+    CARD,
+    CHANGE,
+    CHANGE_RECORD,
+    CHANGE_TABLE,
+    CONFIG,
+    MASKS,
+    PROFILE,
+    REPORT,
+    TABLE,
+)
 
 _NAMES = {
     TABLE: "dynamask_instances",
@@ -18,6 +29,9 @@ _NAMES = {
     MASKS: "dynamask_masks",
     PROFILE: "dynamask_profile",
     CONFIG: "dynamask_config",
+    CHANGE: "dynamask_change",
+    CHANGE_RECORD: "dynamask_change_record",
+    CHANGE_TABLE: "dynamask_changes",
 }
 
 
@@ -32,6 +46,20 @@ class MasksEvaluationArtifact(EvaluationArtifact):
 
     def _load_content_from_file(self, local_artifact_path: str) -> Masks:
         self._content = Masks.load(local_artifact_path)
+        return self._content
+
+
+class ChangeEvaluationArtifact(EvaluationArtifact):
+    """Content: `Change`."""
+
+    _content: Change | None
+
+    def _save(self, output_artifact_path: str) -> None:
+        change: Change = self.content
+        change.save(output_artifact_path)
+
+    def _load_content_from_file(self, local_artifact_path: str) -> Change:
+        self._content = Change.load(local_artifact_path)
         return self._content
 
 
@@ -62,7 +90,8 @@ def listed_artifacts(folder: Path, files: list[str], artifact_uri: str) -> dict[
     found: dict[str, EvaluationArtifact] = {}
     for name in files:
         path = Path(name)
-        artifact: EvaluationArtifact = _KINDS[path.suffix](uri=f"{artifact_uri.rstrip('/')}/{name}")
+        kind = ChangeEvaluationArtifact if name == CHANGE else _KINDS[path.suffix]
+        artifact: EvaluationArtifact = kind(uri=f"{artifact_uri.rstrip('/')}/{name}")
         artifact._load(str(folder / name))  # type: ignore[no-untyped-call]
         found[_NAMES.get(name, f"dynamask_{path.stem}")] = artifact
     return found
