@@ -25,6 +25,7 @@ _COMMANDS = {
     "upload": ("dynamask_mlflow.cli.upload", "Finish the upload of an evaluation whose tracking server was lost."),
     "demo": ("dynamask_mlflow.cli.demo", "The main job end to end, on embedded defaults."),
     "ui": ("dynamask_mlflow.cli.demo", "Open what the demo made in the MLflow UI."),
+    "airflow-demo": ("dynamask_mlflow.cli.airflow_demo", "From nothing to the first verdict on a real scheduler."),
     "doctor": ("dynamask_mlflow.cli.doctor", "Say what works on this machine and what does not."),
     "completion": ("dynamask_mlflow.cli.completion", "Print the completion script of a shell."),
 }
@@ -38,7 +39,7 @@ class _LazyGroup(click.Group):
         if cmd_name not in _COMMANDS:
             return None
         module = import_module(_COMMANDS[cmd_name][0])
-        command = getattr(module, cmd_name)
+        command = getattr(module, cmd_name.replace("-", "_"))
         assert isinstance(command, click.Command)
         return command
 

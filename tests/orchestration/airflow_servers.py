@@ -1,192 +1,47 @@
-"""A whole Airflow deployment for tests: real processes on free ports, always stopped."""
+"""The Airflow of the tests: that of the demo, with the ward's DAGs and the shipped ones."""
 
 from __future__ import annotations
 
 import json
-import os
-import signal
-import socket
-import subprocess
-import sys
-import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-import requests
+from ward_settings import SETTINGS
+
+from dynamask_mlflow.cli.airflow_local import Deployment, free_port, local_airflow
 
 HERE = Path(__file__).parent
-AIRFLOW = [sys.executable, "-m", "airflow"]
+BUNDLES = {"dags-folder": HERE / "ward_dags", "shipped": HERE.parents[1] / "dags"}
 
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-@dataclass
-class Deployment:
-    """Processes of one Airflow, and its REST interface."""
-
-    folder: Path
-    env: dict[str, str]
-    port: int
-    processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
-    token: str = ""
-
-    def start(self, name: str, *command: str, **more: str) -> None:
-        with (self.folder / f"{name}.log").open("ab") as log:
-            self.processes[name] = subprocess.Popen(
-                [*AIRFLOW, *command], env={**self.env, **more}, stdout=log, stderr=log, start_new_session=True
-            )
-
-    def run(self, *command: str) -> None:
-        done = subprocess.run([*AIRFLOW, *command], env=self.env, capture_output=True, text=True, timeout=300)
-        assert done.returncode == 0, done.stderr[-3000:]
-
-    def start_core(self) -> None:
-        """Database, then the API server, since tasks that are queued before it fail; then the others."""
-        self.run("db", "migrate")
-        self.start("api", "api-server", "--port", str(self.port), "--workers", "1")
-        self.wait(self._log_in, 180, "the API server")
-        self.start_scheduling()
-
-    def start_scheduling(self) -> None:
-        self.start("processor", "dag-processor")
-        self.start("scheduler", "scheduler")
-
-    def stop_scheduling(self) -> None:
-        """The API server stays alone with the database: SQLite refuses a backfill while others write."""
-        self._end(["scheduler", "processor"])
-
-    def kill(self, name: str) -> None:
-        """SIGKILL to a process and to all its descendants, as when a machine is lost."""
-        parent = self.processes.pop(name)
-        for pid in [*descendants(parent.pid), parent.pid]:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
-        parent.wait(timeout=30)
-
-    def stop(self) -> None:
-        self._end(list(self.processes))
-
-    def _end(self, names: list[str]) -> None:
-        for name in names:
-            if self.processes[name].poll() is None:
-                self.processes[name].terminate()
-        deadline = time.monotonic() + 20
-        for name in names:
-            try:
-                self.processes[name].wait(timeout=max(0.1, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                self.kill(name)
-            else:
-                del self.processes[name]
-
-    def call(self, method: str, path: str, body: Any = None, expect: int | None = None) -> Any:
-        answer = requests.request(
-            method, f"http://127.0.0.1:{self.port}/api/v2/{path}", json=body, timeout=60,
-            headers={"Authorization": f"Bearer {self.token}"},
-        )  # fmt: skip
-        if expect is not None:
-            assert answer.status_code == expect, answer.text[:2000]
-            return answer
-        assert answer.ok, f"{answer.status_code} {answer.text[:2000]}"
-        return answer.json()
-
-    def wait(self, ready: Callable[[], Any], seconds: float, what: str) -> Any:
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            found = ready()
-            if found:
-                return found
-            dead = [name for name, process in self.processes.items() if process.poll() is not None]
-            assert not dead, f"{dead} ended:\n{self.logs(dead)}"
-            time.sleep(1)
-        raise AssertionError(f"Waited {seconds} s for {what}.\n{self.logs(list(self.processes))}")
-
-    def wait_for_run(self, dag: str, run_id: str, seconds: float = 300) -> str:
-        def ended() -> str | None:
-            state = self.call("GET", f"dags/{dag}/dagRuns/{run_id}")["state"]
-            return state if state in ("success", "failed") else None
-
-        return str(self.wait(ended, seconds, f"{dag} {run_id}"))
-
-    def tasks(self, dag: str, run_id: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.call("GET", f"dags/{dag}/dagRuns/{run_id}/taskInstances?limit=100")[
-            "task_instances"
-        ]
-        return found
-
-    def logs(self, names: list[str]) -> str:
-        return "\n".join(f"--- {name}\n{(self.folder / f'{name}.log').read_text()[-2500:]}" for name in names)
-
-    def _log_in(self) -> bool:
-        try:
-            answer = requests.get(f"http://127.0.0.1:{self.port}/auth/token", timeout=5)
-        except requests.RequestException:
-            return False
-        if answer.ok:
-            self.token = answer.json()["access_token"]
-        return answer.ok
+__all__ = ["deployment", "free_port"]
 
 
 def deployment(folder: Path, ward: Path, mlflow_uri: str, **settings: str) -> Deployment:
-    """An Airflow that reads `ward_dags`. Settings are `SECTION__NAME=value`."""
-    folder.mkdir(parents=True)
-    port = free_port()
-    connection = {
-        "conn_type": "mlflow",
-        "extra": json.dumps({"tracking_uri": mlflow_uri, "ui_url": "http://mlflow.example"}),
-    }
+    """An Airflow that reads `ward_dags` and `dags`. Settings are `SECTION__NAME=value`."""
+    bundles = [
+        {
+            "name": name,
+            "classpath": "airflow.dag_processing.bundles.local.LocalDagBundle",
+            "kwargs": {"path": str(path)},
+        }
+        for name, path in BUNDLES.items()
+    ]
     chosen = {
-        "CORE__DAGS_FOLDER": str(HERE / "ward_dags"),
-        "CORE__LOAD_EXAMPLES": "False",
-        "CORE__EXECUTOR": "LocalExecutor",
-        "CORE__PARALLELISM": "2",
-        "CORE__DAGS_ARE_PAUSED_AT_CREATION": "True",
-        "CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",
-        "CORE__EXECUTION_API_SERVER_URL": f"http://127.0.0.1:{port}/execution/",
-        "API__BASE_URL": f"http://127.0.0.1:{port}",
-        "API_AUTH__JWT_SECRET": "a secret of the tests, long enough to sign with, sixty-four bytes",
-        "API__SECRET_KEY": "another secret of the tests",
-        "DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{folder}/airflow.db",
-        "LOGGING__WORKER_LOG_SERVER_PORT": str(free_port()),
-        "LOGGING__BASE_LOG_FOLDER": str(folder / "logs"),
+        "DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps(bundles),
         "SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "30",
         "SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "5",
         **settings,
     }
-    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("AIRFLOW", "MLFLOW"))}
-    env = {
-        **inherited,
-        **{f"AIRFLOW__{name}": value for name, value in chosen.items()},
-        "AIRFLOW_HOME": str(folder),
-        "AIRFLOW_CONN_MLFLOW_DEFAULT": json.dumps(connection),
-        "WARD": str(ward),
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
-        "OMP_NUM_THREADS": "1",
-    }
-    return Deployment(folder, env, port)
-
-
-def descendants(pid: int) -> list[int]:
-    """Children, their children and so on, as /proc tells."""
-    parents: dict[int, list[int]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                stat = (entry / "stat").read_text()
-            except OSError:
-                continue
-            parents.setdefault(int(stat.rpartition(")")[2].split()[1]), []).append(int(entry.name))
-    found, todo = [], [pid]
-    while todo:
-        children = parents.get(todo.pop(), [])
-        found += children
-        todo += children
-    return found
+    made = local_airflow(folder, HERE / "ward_dags", **chosen)
+    extra = {"tracking_uri": mlflow_uri, "ui_url": "http://mlflow.example"}
+    made.env.update(
+        {
+            "AIRFLOW_CONN_MLFLOW_DEFAULT": json.dumps({"conn_type": "mlflow", "extra": json.dumps(extra)}),
+            "WARD": str(ward),
+            "DYNAMASK_MODEL": "models:/ward-risk@champion",
+            "DYNAMASK_DATASET": str(ward / "data"),
+            "DYNAMASK_STORE": str(ward / "store"),
+            "DYNAMASK_REFERENCE_WINDOW": "2025",
+            "DYNAMASK_SETTINGS": json.dumps(SETTINGS),
+        }
+    )
+    return made

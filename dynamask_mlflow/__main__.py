@@ -1,0 +1,5 @@
+"""`python -m dynamask_mlflow`: the command line."""
+
+from dynamask_mlflow.cli import main
+
+main(prog_name="dynamask-mlflow")
