@@ -1,28 +1,42 @@
 # Everything is installed into .venv in this checkout; nothing outside it is touched.
 PYTHON ?= python3
-VENV := .venv
+VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+RUN_STAMP := $(VENV)/.installed-to-run
+# uv where it is present, five times as fast; torch always by pip, which finds the CPU build of the version in constraints.txt.
+PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
+INSTALL := $(if $(shell command -v uv),uv pip install --quiet --python $(BIN)/python --constraint constraints.txt,$(PIP))
 
-.PHONY: help install demo ui test test-celery lint bench settings mutants soak kills frontend clean
+.PHONY: help install demo airflow-demo ui test test-fast test-celery lint docs bench matrix wheel-test settings mutants soak kills
+.PHONY: frontend clean
 .DEFAULT_GOAL := help
+FAST := tests/house tests/metrics tests/masks tests/cli/test_every_command.py tests/data/test_data_doors.py
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
 
-install: $(STAMP)  ## set up .venv
+install: $(STAMP)  ## set up .venv with everything
 
-$(STAMP): setup.cfg constraints.txt
+# What runs the package: neither Airflow nor the tools of the developers.
+$(RUN_STAMP): setup.cfg constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all,dev,docs]'
+	$(PIP) torch
+	$(INSTALL) --editable '.[data,experiments,saliency]'
+	@touch $@
+
+$(STAMP): $(RUN_STAMP)
+	$(INSTALL) --editable '.[all,dev,docs]'
 	@touch $@
 
 test: $(STAMP)  ## run the whole test suite
 	$(BIN)/python -m pytest
 
+test-fast: $(STAMP)  ## the inner loop: engine, metrics, command line; under two minutes
+	$(BIN)/python -m pytest -q -n 2 -m 'not slow and not server and not browser' $(FAST)
+
 test-celery: $(STAMP)  ## audits on two Celery workers, one of which is lost
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[celery]'
+	$(INSTALL) --editable '.[celery]'
 	DYNAMASK_TEST_CELERY=1 $(BIN)/python -m pytest tests/orchestration/test_celery_workers.py
 
 lint: $(STAMP)  ## ruff and mypy
@@ -36,6 +50,20 @@ frontend: frontend/node_modules  ## check and build the report's front end (node
 frontend/node_modules: frontend/package-lock.json
 	cd frontend && npm ci
 	@touch $@
+
+docs: $(STAMP)  ## build the site into site/, warnings are errors
+	$(BIN)/python -m mkdocs build --strict --quiet
+
+matrix: $(STAMP)  ## the quick start and a part of the suite with other versions; writes the table of docs/versions.md
+	$(BIN)/python -m benchmarks.matrix --update docs/versions.md
+
+wheel-test: $(STAMP)  ## build the wheel, install it into an empty environment from the index, run the quick start
+	rm -rf build/wheel-test
+	$(BIN)/python -m build --outdir build/wheel-test/dist
+	$(PYTHON) -m venv build/wheel-test/env
+	build/wheel-test/env/bin/pip install --quiet --constraint constraints.txt torch
+	build/wheel-test/env/bin/pip install --quiet --constraint constraints.txt build/wheel-test/dist/*.whl
+	cd build/wheel-test && env -u PYTHONPATH env/bin/python ../../tests/distribution/run_quick_start.py
 
 bench: $(STAMP)  ## measure speed ratios (see docs/benchmarks.md)
 	$(BIN)/python -m benchmarks --page docs/benchmarks.md
@@ -52,11 +80,14 @@ mutants: $(STAMP)  ## change the core in 300 places: do the tests notice? (hours
 kills: $(STAMP)  ## audits killed 100 times at random points (KILLS=100)
 	$(BIN)/python -m benchmarks.kills --kills $(or $(KILLS),100) --page docs/operations.md
 
-demo: $(STAMP)  ## the main job end to end: synthesize, train, register, evaluate, audit
+demo: $(RUN_STAMP)  ## the main job end to end: synthesize, train, register, evaluate, audit
 	$(BIN)/dynamask-mlflow demo
 
-ui: $(STAMP)  ## open what the demo made in the MLflow UI
+airflow-demo: $(STAMP)  ## the same on a real Airflow: from nothing to the first verdict
+	$(BIN)/dynamask-mlflow airflow-demo
+
+ui: $(RUN_STAMP)  ## open what the demo made in the MLflow UI
 	$(BIN)/dynamask-mlflow ui
 
 clean:  ## remove .venv and everything the demo made
-	rm -rf $(VENV) .demo build *.egg-info frontend/node_modules
+	rm -rf $(VENV) .demo build site *.egg-info frontend/node_modules
