@@ -6,7 +6,7 @@ import sys
 import time
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -67,16 +67,27 @@ def airflow_demo(stays: int, window: str, folder: Path, keep: bool) -> None:
 
 
 def first_verdict(server: Deployment, window: str) -> None:
-    """The reference, then the audit of a window: unpause, trigger, wait."""
-    for dag, conf in ((REFERENCE, {}), (AUDIT, {"window": window})):
-        server.wait(lambda dag=dag: _known(server, dag), 180, f"the DAG {dag}")  # type: ignore[misc]
-        begun = time.perf_counter()
-        run = server.call("POST", f"dags/{dag}/dagRuns", {"logical_date": None, "conf": conf})["dag_run_id"]
-        server.call("PATCH", f"dags/{dag}", {"is_paused": False})
-        state = server.wait_for_run(dag, str(run), 900)
-        click.echo(f"      {dag}: {state} ({time.perf_counter() - begun:.0f} s)")
-        if state != "success":
-            raise CommandError(f"Expected {dag} to succeed, but it ended as {state}; see {server.folder / 'logs'}.")
+    """The reference, whose run begins when it is unpaused; then the audit of a window, which is triggered."""
+    for dag in (REFERENCE, AUDIT):
+        server.wait(lambda dag=dag: server.call("GET", f"dags?dag_id_pattern={dag}")["dags"], 180, dag)  # type: ignore[misc]
+    begun = time.perf_counter()
+    server.call("PATCH", f"dags/{REFERENCE}", {"is_paused": False})
+    runs = server.wait(
+        lambda: server.call("GET", f"dags/{REFERENCE}/dagRuns")["dag_runs"], 180, f"a run of {REFERENCE}"
+    )
+    _finish(server, REFERENCE, str(runs[0]["dag_run_id"]), begun)
+    begun = time.perf_counter()
+    asked = {"logical_date": None, "conf": {"window": window}}
+    run = server.call("POST", f"dags/{AUDIT}/dagRuns", asked)["dag_run_id"]
+    server.call("PATCH", f"dags/{AUDIT}", {"is_paused": False})
+    _finish(server, AUDIT, str(run), begun)
+
+
+def _finish(server: Deployment, dag: str, run: str, begun: float) -> None:
+    state = server.wait_for_run(dag, run, 900)
+    click.echo(f"      {dag}: {state} ({time.perf_counter() - begun:.0f} s)")
+    if state != "success":
+        raise CommandError(f"Expected {dag} to succeed, but it ended as {state}; see {server.folder / 'logs'}.")
 
 
 def say_verdict(uri: str, window: str) -> None:
@@ -92,10 +103,6 @@ def say_verdict(uri: str, window: str) -> None:
     click.secho(
         f"      {window}: {runs[0].data.tags['dynamask.verdict'].upper()}, run {runs[0].info.run_id}", bold=True
     )
-
-
-def _known(server: Deployment, dag: str) -> Any:
-    return server.call("GET", f"dags?dag_id_pattern={dag}")["dags"]
 
 
 def _prepare(folder: Path, stays: int) -> str:

@@ -53,7 +53,7 @@ class Deployment:
     def start_core(self) -> None:
         """Database, then the API server, since tasks that are queued before it fail; then the others."""
         self.run("db", "migrate")
-        self.start("api", "api-server", "--port", str(self.port), "--workers", "1")
+        self.start("api", "api-server", "--host", "127.0.0.1", "--port", str(self.port), "--workers", "1")
         self.wait(self._log_in, 180, "the API server")
         self.start_scheduling()
 

@@ -50,7 +50,7 @@ with DAG(
         params: dict[str, Any] = dict(context["params"])
         MlflowHook().apply()
         out = os.environ.get("DYNAMASK_DATASET", "/data/dynamask/icu")
-        command = [sys.executable, "-m", "dynamask_mlflow", "data", "build", "--source", params["source"]]
+        command = [sys.executable, "-m", "dynamask_mlflow.cli", "data", "build", "--source", params["source"]]
         command += ["--path", params["path"], "--out", out, "--overwrite"]
         command += ["--preprocessing", os.environ.get("DYNAMASK_MODEL", "models:/icu-mortality@champion")]
         subprocess.run(command, check=True, env={**os.environ, "MLFLOW_TRACKING_URI": mlflow.get_tracking_uri()})

@@ -60,7 +60,7 @@ with DAG(
 
         MlflowHook().apply()
         params: dict[str, Any] = dict(get_current_context()["params"])
-        command = [sys.executable, "-m", "dynamask_mlflow", "experiment", name, "--log"]
+        command = [sys.executable, "-m", "dynamask_mlflow.cli", "experiment", name, "--log"]
         for option in ("seeds", "methods"):
             if params[option]:
                 command += [f"--{option}", params[option]]

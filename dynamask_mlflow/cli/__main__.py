@@ -1,4 +1,4 @@
-"""`python -m dynamask_mlflow`: the command line."""
+"""`python -m dynamask_mlflow.cli`: the command line."""
 
 from dynamask_mlflow.cli import main
 
