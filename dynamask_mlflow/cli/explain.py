@@ -89,6 +89,7 @@ def explain_sequences(uri: str, sequences: Sequences, task: str | None, settings
         task=kind,
         lengths=sequences.lengths,
         observed=sequences.observed,
+        extras=sequences.extras,
         reference=reference_of(model),
         config=config,
     )

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dynamask_mlflow.tracking.dataset import SequenceDataset
 
 TABLES = (".csv", ".csv.gz", ".tsv", ".parquet")
+EXTRA = "extras/"  # arrays of further inputs of the model, such as extras/static
 ARRAYS = ("targets", "ids", "channel_names", "times", "lengths", "observed")
 FORMS = (
     "a folder of `data build`, an .npz with an array x (N, T, d), an .npy, a .csv or .parquet table with --id and "
@@ -116,10 +117,13 @@ def _from_arrays(path: Path) -> SequenceDataset:
         return load_sequences(path)
     if "x" not in found:
         raise ValueError(f"Expected an array x (N, T, d) in {path}, but it holds {', '.join(found) or 'nothing'}.")
+    extras = {name.removeprefix(EXTRA): found.pop(name) for name in list(found) if name.startswith(EXTRA)}
     unknown = set(found) - {"x", "y", *ARRAYS}
     if unknown:
         raise ValueError(f"Expected the arrays x, {', '.join(ARRAYS)} in {path}, but got {', '.join(sorted(unknown))}.")
     given: dict[str, Any] = {name: found[name] for name in ARRAYS if name in found}
+    if extras:
+        given["extras"] = extras
     if "y" in found:
         given.setdefault("targets", found["y"])
     for name in ("ids", "channel_names", "times"):

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from airflow.sdk import DAG, Asset, CronDataIntervalTimetable, Metadata, Param, get_current_context, task
@@ -50,7 +51,13 @@ with DAG(
         params: dict[str, Any] = dict(context["params"])
         MlflowHook().apply()
         out = os.environ.get("DYNAMASK_DATASET", "/data/dynamask/icu")
-        command = [sys.executable, "-m", "dynamask_mlflow.cli", "data", "build", "--source", params["source"]]
+        command = [
+            str(Path(sys.executable).with_name("dynamask-mlflow")),
+            "data",
+            "build",
+            "--source",
+            params["source"],
+        ]
         command += ["--path", params["path"], "--out", out, "--overwrite"]
         command += ["--preprocessing", os.environ.get("DYNAMASK_MODEL", "models:/icu-mortality@champion")]
         subprocess.run(command, check=True, env={**os.environ, "MLFLOW_TRACKING_URI": mlflow.get_tracking_uri()})

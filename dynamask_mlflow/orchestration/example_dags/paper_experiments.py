@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from airflow.sdk import DAG, Param, get_current_context, task
@@ -60,7 +61,7 @@ with DAG(
 
         MlflowHook().apply()
         params: dict[str, Any] = dict(get_current_context()["params"])
-        command = [sys.executable, "-m", "dynamask_mlflow.cli", "experiment", name, "--log"]
+        command = [str(Path(sys.executable).with_name("dynamask-mlflow")), "experiment", name, "--log"]
         for option in ("seeds", "methods"):
             if params[option]:
                 command += [f"--{option}", params[option]]
