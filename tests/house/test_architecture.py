@@ -26,8 +26,17 @@ ARROWS = {
     "orchestration": {"audit", "data"},
     "experiments": {"masks", "metrics", "saliency", "data", "training", "evaluation", "tracking", "audit"},
     "cli": {
-        "masks", "metrics", "data", "training", "evaluation", "tracking", "audit", "orchestration", "experiments", "report",
-    },  # fmt: skip
+        "masks",
+        "metrics",
+        "data",
+        "training",
+        "evaluation",
+        "tracking",
+        "audit",
+        "orchestration",
+        "experiments",
+        "report",
+    },
 }
 # Libraries that a room must never touch.
 FORBIDDEN = {
