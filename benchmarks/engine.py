@@ -89,7 +89,7 @@ def fit_steps(task: Task, x: Tensor) -> list[Callable[[], None]]:
     black_box = BlackBox(task.model, task.task, "values" if task.task == "regression" else "logits")
     if _answers_once(task):
         operators = parse_operators(sequence_answer.OPERATORS)
-        answer = deletion_search.answer_departure(Departure.open(black_box, batch, operators, Target()))
+        answer, _ = deletion_search.answer_departure(Departure.open(black_box, batch, operators, Target()))
         return [lambda: _unused(deletion_search.deletion_scores(answer, torch.randn_like(x), 1, lambda: None))]
     operators = parse_operators(every_step.OPERATORS)
     objective = PerturbationObjective.prepare(black_box, batch, operators, "auto", deletion=False)

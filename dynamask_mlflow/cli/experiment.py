@@ -12,7 +12,7 @@ import click
 
 from dynamask_mlflow.cli.common import CommandError
 from dynamask_mlflow.cli.experiment_all import all_
-from dynamask_mlflow.cli.experiment_arena import ablation, arena
+from dynamask_mlflow.cli.experiment_arena import ablation, arena, coefficients
 from dynamask_mlflow.cli.experiment_audits import places, subgroups
 from dynamask_mlflow.cli.experiment_change import change
 from dynamask_mlflow.cli.experiment_zoo import zoo
@@ -81,6 +81,7 @@ def experiment() -> None:
 experiment.add_command(all_)
 experiment.add_command(arena)
 experiment.add_command(ablation)
+experiment.add_command(coefficients)
 experiment.add_command(zoo)
 experiment.add_command(subgroups)
 experiment.add_command(places)

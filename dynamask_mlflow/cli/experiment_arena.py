@@ -105,6 +105,34 @@ def ablation(seeds: str, instances: int, update: Path | None) -> None:
     click.echo(f"Wrote {update}.")
 
 
+@click.command("coefficients")
+@click.option("--rows", help="Rows, tasks or families, separated by commas. Default: all that are not held out.")
+@click.option("--instances", type=click.IntRange(min=1), default=24, show_default=True, help="For each row and seed.")
+def coefficients(rows: str | None, instances: int) -> None:
+    """Fit the weights of the mask coefficients anew, and compare them with those of the package.
+
+    A logistic regression of planted truth on what the coefficients depend on, over the arena's choosing seeds and its
+    families that are not held out. Takes about ten minutes once the models are trained.
+    """
+    import torch
+
+    from dynamask_mlflow.experiments.arena.coefficient_fit import fit_coefficients, open_rows, weights_table
+    from dynamask_mlflow.experiments.arena.rows import CHOOSING_SEEDS
+    from dynamask_mlflow.experiments.arena.run import chosen_rows
+    from dynamask_mlflow.experiments.table import as_text
+
+    torch.set_num_threads(1)
+    try:
+        named = set(chosen_rows(_words(rows)))
+        chosen = [row for row in open_rows() if row in named]
+        if not chosen:
+            raise ValueError(f"Expected rows that are not held out and answer once a sequence, but got {rows!r}.")
+        fitted = fit_coefficients(CHOOSING_SEEDS, instances, chosen, report=lambda line: click.echo(line, err=True))
+    except ValueError as error:
+        raise click.ClickException(str(error)) from error
+    click.echo(as_text(weights_table(fitted)))
+
+
 def _command(rows: str | None, methods: str | None, seeds: str, instances: int, update: Path) -> str:
     words = ["dynamask-mlflow experiment arena", f"--seeds {seeds}", f"--instances {instances}"]
     words += [f"--rows {rows}"] if rows else []

@@ -1,14 +1,14 @@
 """Coefficients: the probability that a cell is salient, and the mask of whole cells that follows from them.
 
 logit P(salient) is linear in three quantities that depend neither on T and d nor on the task. Their weights are the
-logistic regression of planted truth on them, over the arena's choosing seeds and its families that are not held out.
-No command repeats that fit yet.
+logistic regression of planted truth on them, over the arena's choosing seeds and its families that are not held out:
+`dynamask-mlflow experiment coefficients`.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 
 import torch
 from torch import Tensor
@@ -27,10 +27,13 @@ class CoefficientWeights:
         other_ordering: instead of the relative score, where segments or the nested fit made the ordering.
     """
 
-    intercept: float = 3.451
-    beyond_half: float = -1.152
-    relative_score: float = 2.404
-    other_ordering: float = -3.003
+    intercept: float = 3.699
+    beyond_half: float = -1.131
+    relative_score: float = 2.584
+    other_ordering: float = -3.230
+
+    def of_features(self) -> tuple[float, ...]:
+        return astuple(self)[1:]
 
 
 WEIGHTS = CoefficientWeights()
@@ -54,20 +57,30 @@ def coefficients(
         by_gradients: (B,) whether the ordering is that of the gradient scores.
         unread: (B, T, d) cells whose gradient is 0 throughout.
     """
+    logit = torch.full_like(gradient_score, weights.intercept)
+    features = cell_features(order, curves, gradient_score, by_gradients)
+    for weight, feature in zip(weights.of_features(), features, strict=True):
+        logit = logit + weight * feature
+    chance = torch.where(unread, torch.zeros_like(logit), torch.sigmoid(logit))
+    read_first = replace(order, above=torch.where(unread, torch.full_like(logit, math.inf), order.above))
+    return handed_out(chance, read_first)
+
+
+def cell_features(order: Order, curves: SizeCurves, gradient_score: Tensor, by_gradients: Tensor) -> Tensor:
+    """(F, B, T, d): what the coefficients depend on, in the order of the fields of `CoefficientWeights`."""
     held = _rising((curves.kept + curves.lost) / 2)
     places = [math.log2(size) for size in curves.sizes]
     half, most = (_crossing(held, places, share) for share in (_HALF, _MOST))
     rank = torch.log2(order.above + (order.ties + 1) / 2)
     relative = torch.log(gradient_score / _mean_of_first(gradient_score, most) + 1e-4)
-    by_score = torch.where(
-        by_gradients[:, None, None],
-        weights.relative_score * relative,
-        torch.full_like(relative, weights.other_ordering),
+    trusted = by_gradients.to(rank.dtype)[:, None, None]
+    return torch.stack(
+        [
+            rank - half[:, None, None],
+            trusted * relative,
+            (1 - trusted).expand_as(rank),
+        ]
     )
-    logit = weights.intercept + by_score + weights.beyond_half * (rank - half[:, None, None])
-    chance = torch.where(unread, torch.zeros_like(logit), torch.sigmoid(logit))
-    read_first = replace(order, above=torch.where(unread, torch.full_like(rank, math.inf), order.above))
-    return handed_out(chance, read_first)
 
 
 def best_cut(coefficients: Tensor) -> Tensor:

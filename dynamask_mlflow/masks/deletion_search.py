@@ -19,17 +19,20 @@ HANDFUL, TENTH = 0.01, 0.1
 PATIENCE = 0.02
 
 
-def answer_departure(departure: Departure) -> Departure:
-    """The departure under its first operator, counted for the model's own answer: below one half, against the risk."""
+def answer_departure(departure: Departure) -> tuple[Departure, Tensor]:
+    """The departure counted for the model's own answer (below one half, against the risk), and its operator (B,).
+
+    Cells are removed by the first operator that is usable.
+    """
+    alone, operator = departure.by_first_usable()
     turn = departure.target.for_answer * departure.direction
-    return replace(
-        departure,
-        perturbations=departure.perturbations[:1],
+    answer = replace(
+        alone,
         direction=departure.target.for_answer,
         score=turn * departure.score,
-        baseline_scores=turn * departure.baseline_scores[:1],
-        usable=departure.usable[:1],
+        baseline_scores=turn * alone.baseline_scores,
     )
+    return answer, operator
 
 
 def deletion_scores(answer: Departure, start: Tensor, steps: int, tick: Tick) -> Tensor:

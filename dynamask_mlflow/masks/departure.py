@@ -14,7 +14,16 @@ from torch import Tensor
 
 from dynamask_mlflow.masks.batching import LEAST, added_up
 from dynamask_mlflow.masks.black_box import BlackBox
-from dynamask_mlflow.masks.operators import BackgroundNoise, Batch, Fade, NoiseFade, Operator, Perturbation
+from dynamask_mlflow.masks.operators import (
+    BackgroundNoise,
+    Batch,
+    Fade,
+    NoiseFade,
+    Operator,
+    Perturbation,
+    ReferenceSequence,
+    parse_operators,
+)
 from dynamask_mlflow.masks.target import TargetScore, open_target
 from dynamask_mlflow.masks.target_spec import Target
 
@@ -42,7 +51,7 @@ class Departure:
         target: the target score.
         direction: (B,) +1 raised, -1 lowered.
         score: (B,) of the input. baseline_scores: (O, B) of the baselines, 0 where one is not usable.
-        usable: (O, B) whether the model's answer to the baseline is finite.
+        usable: (O, B) whether the model's answer to the baseline is finite, and its gradients on the way there.
         noise: (B,) whether noise replaces the baselines.
         even: count all baselines alike (reference sequences), not by how far they take the score away.
     """
@@ -163,6 +172,11 @@ class Departure:
         order = self.strength.argsort(dim=0, descending=True, stable=True)
         return [self._single(index) for index in order[:most]]
 
+    def by_first_usable(self) -> tuple[Departure, Tensor]:
+        """The departure under the first baseline that is usable, for each instance, and which one that is (B,)."""
+        index = self.usable.to(torch.int8).argmax(0)
+        return self._single(index), index
+
     def _single(self, index: Tensor) -> Departure:
         pick = index[None]
         return replace(
@@ -178,12 +192,16 @@ class Departure:
             return self._finite(self.direction * self.target(self.perturbations[operator](mask)[0]))
 
     def gradient_under(self, mask: Tensor, operator: int = 0) -> Tensor:
-        """(B, T, d): the derivative of the score by the mask."""
+        """(B, T, d): the derivative of the score by the mask, 0 where it is not finite."""
+        gradient = self.raw_gradient_under(mask, operator)
+        return torch.where(torch.isfinite(gradient), gradient, torch.zeros_like(gradient))
+
+    def raw_gradient_under(self, mask: Tensor, operator: int = 0) -> Tensor:
+        """(B, T, d): the derivative of the score by the mask, as the model gives it."""
         moved, slope = self.perturbations[operator](mask)
         moved = moved.detach().requires_grad_()
         (gradient,) = torch.autograd.grad((self.direction * self.target(moved)).sum(), moved)
-        gradient = gradient * slope
-        return torch.where(torch.isfinite(gradient), gradient, torch.zeros_like(gradient))
+        return gradient * slope
 
     def kept(self, mask: Tensor, operator: int = 0) -> Tensor:
         """(B,) in [-1, 1]: the share of the departure that the cells of the mask keep, all others removed."""
@@ -241,6 +259,13 @@ def _noise_replaces(task: str, outputs: Tensor, answers: Tensor, gap: Tensor, nu
     little = moved[:number].abs().amax(0) < NOISE_FACTOR / number * added_up(moved[number : 2 * number])
     by_baselines, by_noise, by_background = (lost[k * number : (k + 1) * number].any(0) for k in range(3))
     return ~by_baselines & by_noise & by_background & little
+
+
+def baseline_operators(batch: Batch, specs: Sequence[str | Operator]) -> tuple[Operator, ...]:
+    """The reference sequences where there are any, else the operators of these specs."""
+    if batch.reference is None:
+        return parse_operators(specs)
+    return tuple(ReferenceSequence(values, str(k)) for k, values in enumerate(batch.reference))
 
 
 def _prepare(batch: Batch, operators: Sequence[Operator]) -> tuple[Perturbation, ...]:

@@ -16,8 +16,10 @@ import torch
 from torch import Tensor
 
 from dynamask_mlflow.masks.area import log_grid, penalized_area
+from dynamask_mlflow.masks.batching import added_up
 from dynamask_mlflow.masks.black_box import BlackBox
 from dynamask_mlflow.masks.config import ExplainConfig
+from dynamask_mlflow.masks.departure import baseline_operators
 from dynamask_mlflow.masks.descent import COLD, Adam, objective_gradient, spread_evenly, starting_scores
 from dynamask_mlflow.masks.finalize import AreaRule, Ranked, distances_of, finalize
 from dynamask_mlflow.masks.fitted import Fitted, Tick
@@ -48,6 +50,7 @@ class EveryStepTuning:
         class_weight: of the class attribution's ordering beside the fit's.
         fit_width: by how much the fit is smoothed where the class attribution persists in time.
         area_penalty: what a cell must buy, in shares 1/n of the distance.
+        area_doubt: by how many times the area an area may cost more and still be e times less likely.
     """
 
     levels: int = 3
@@ -60,6 +63,7 @@ class EveryStepTuning:
     class_weight: float = 8.0
     fit_width: float = 3.0
     area_penalty: float = 1.1
+    area_doubt: float = 0.05
 
 
 USUAL = EveryStepTuning()
@@ -70,19 +74,44 @@ _FIRST_HALF, _SECOND_HALF = (0.25, 2.5), (0.5, 1.5)
 _AROUND = (0.2, 0.45, 1.0, 1.6, 2.5)
 _NEARBY = (0.6, 1.0, 1.6)
 _FINAL = (0.5, 0.71, 1.0, 1.41, 2.0)
+_CHANCES = (0.25, 0.35, 0.5, 0.71, 1.0, 1.41, 2.0, 2.83, 4.0)
 _LARGEST = 0.95
 
 
 def fit_every_step(black_box: BlackBox, batch: Batch, config: ExplainConfig, tick: Tick) -> Fitted:
     """Fit one batch; see the module's text. Nothing inside waits for the device."""
-    operators = parse_operators(config.operators or (DELETION_OPERATORS if config.deletion else OPERATORS))
+    if config.deletion:
+        operators = parse_operators(config.operators or DELETION_OPERATORS)
+    else:
+        operators = baseline_operators(batch, config.operators or OPERATORS)
     objective = PerturbationObjective.prepare(black_box, batch, operators, config.loss, config.deletion)
     fit = _Fit(objective, config, tick)
     scores, area, stability = fit.run()
     ranked = Ranked(entry_order(scores, batch.exists), partial(fit.mask_of, scores), fit.number, fit.unused, stability)
-    fitted = finalize(objective, config, ranked, fit.compare, _area_rule(fit, scores, area))
+    fitted = finalize(fit.objective, config, ranked, fit.compare, _area_rule(fit, scores, area))
+    if config.area == "auto" and not config.areas and not config.deletion:
+        fitted = replace(fitted, masks=_chances(fit, scores, fitted), binary=fitted.masks >= 0.5)
     winner = torch.zeros_like(fit.number, dtype=torch.long)
     return replace(fitted, winner=winner, contestants=("deletion" if config.deletion else "every step",))
+
+
+def _chances(fit: _Fit, scores: Tensor, fitted: Fitted) -> Tensor:
+    """(B, T, d): the mean of the masks of areas around the chosen one, each as likely as its cost allows.
+
+    P(a) is in proportion to exp(-(cost(a) - cost(a*)) / (area_doubt a*)), cost(a) = r(a) + area_penalty a. Where the
+    distance has a sharp bend at a*, coefficients are 0 and 1; where it is flat, cells near the edge are in between.
+    """
+    number = fit.number[:, None]
+    around = fitted.area[:, None] * fitted.area.new_tensor(_CHANCES)
+    areas = (around.clamp(max=_LARGEST) * number).round().clamp(min=1) / number
+    cost = fit.distances(scores, areas, fit.area_operators) + fit.tuning.area_penalty * areas
+    doubt = fit.tuning.area_doubt * fitted.area.clamp(min=1e-12)
+    likely = torch.softmax(-cost / doubt[:, None], 1)
+    order = Order.of(fitted.scores, fit.exists)
+    read = (~fit.unused * fit.objective.batch.weights()).flatten(1).sum(1) / fit.number
+    masks = [likely[:, k, None, None] * order.mask(torch.minimum(areas[:, k], read)) for k in range(areas.shape[1])]
+    chances = added_up(torch.stack(masks)).clamp(max=1)
+    return torch.where((fitted.area > 0)[:, None, None], chances, torch.zeros_like(scores))
 
 
 def _area_rule(fit: _Fit, scores: Tensor, area: Tensor) -> AreaRule:
@@ -144,11 +173,15 @@ class _Fit:
         """The gain of each cell on the way from the empty to the full mask, mean over operators, and its mean size."""
         objective, levels = self.objective, self.tuning.levels
         gain, magnitude = torch.zeros_like(objective.batch.x), torch.zeros_like(objective.batch.x)
-        for index in range(len(objective.operators)):
+        usable = []
+        for index, finite in enumerate(objective.usable):
             for level in range(levels):
-                one = objective.gain((level + 0.5) / levels, index, _PATH_STEP + level)
+                one, known = objective.gain((level + 0.5) / levels, index, _PATH_STEP + level)
                 gain += one
                 magnitude += one.abs()
+                finite = finite & known
+            usable.append(finite)
+        self.objective = replace(objective, usable=torch.stack(usable))
         count = levels * len(objective.operators)
         return gain / count, magnitude / count
 
@@ -166,7 +199,9 @@ class _Fit:
         persists = persists_in_time(attribution.abs().sqrt(), self.exists)[:, None, None]
         fit = torch.where(persists, smooth_in_time(fitted, self.tuning.fit_width, self.exists), fitted)
         by_fit = Order.of(fit, self.exists).entry().log()
-        by_classes = Order.of(gradient_scores(attribution, self.exists), self.exists).entry().log()
+        one = torch.ones_like(self.number)[None]
+        scores = gradient_scores(attribution[None], attribution[None].abs(), one, self.exists)
+        by_classes = Order.of(scores, self.exists).entry().log()
         return self._unused_last(-(by_fit + self.tuning.class_weight * by_classes))
 
     def _drawn(self, area: Tensor, step: int, around: tuple[float, float]) -> Tensor:

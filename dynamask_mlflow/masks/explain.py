@@ -32,7 +32,9 @@ from dynamask_mlflow.masks.result import Masks
 from dynamask_mlflow.masks.side_inputs import SideInputs, check_extras
 from dynamask_mlflow.masks.target_spec import parse_target
 
-REFERENCE_DRAWS = 8
+# How many baselines are made of a reference set, and of how many of its sequences each is the mean: single sequences
+# bring events of their own, and the mean of all is like none of them.
+REFERENCE_DRAWS, REFERENCE_GROUP = 8, 4
 _logger = logging.getLogger(__name__)
 
 
@@ -61,7 +63,7 @@ def explain(
         observed: (N, T, d) which cells were measured. The others keep their values and are never salient.
         extras: further inputs of the model, name -> (N, ...). Floats (N, s) are static features.
         reference: (M, T, d) other sequences, or their mean (T, d). The answer is then explained against theirs: "the
-            risk is .03 where others have .19". A few are drawn by the seed. Without it the baselines are dynamic: the
+            risk is .03 where others have .19". Some are drawn by the seed. Without it the baselines are dynamic: the
             sequence's own neighbours in time.
         config: settings; `options` of the same names override it.
         **options: any field of `ExplainConfig`, for instance target, method, area, seed, device.
@@ -152,8 +154,9 @@ def _check(masks: Masks) -> None:
     failed = {name.removeprefix("failed/"): v for name, v in masks.diagnostics.items() if name.startswith("failed/")}
     if failed and np.all(list(failed.values()), axis=0).any():
         raise ModelError(
-            f"Expected finite outputs on perturbed inputs, but the model returned NaN or infinity under every operator "
-            f"({', '.join(failed)}). Pass `operators` that keep inputs within the model's range, or a `reference`."
+            f"Expected finite outputs and gradients on perturbed inputs, but some are NaN or infinite under every "
+            f"operator ({', '.join(failed)}). Pass `operators` that keep inputs within the model's range, or a "
+            "`reference`."
         )
     if not np.isfinite(masks.masks).all() or not np.isfinite(masks.errors).all():
         raise ModelError(
@@ -163,7 +166,7 @@ def _check(masks: Masks) -> None:
 
 
 def draw_reference(reference: NDArray[Any] | Tensor | None, inputs: Tensor, seed: int) -> Tensor | None:
-    """(K, T, d): the reference sequences that are used, drawn by the seed, never by the batch."""
+    """(K, T, d): means of a few reference sequences each, drawn by the seed, never by the batch."""
     if reference is None:
         return None
     values = torch.as_tensor(np.asarray(reference) if not isinstance(reference, Tensor) else reference.detach()).float()
@@ -175,8 +178,10 @@ def draw_reference(reference: NDArray[Any] | Tensor | None, inputs: Tensor, seed
         )
     if not bool(torch.isfinite(values).all()):
         raise ValueError("Expected finite reference sequences, but some values are NaN or infinite.")
-    chosen = np.random.default_rng([seed, 0x4EF]).permutation(len(values))[:REFERENCE_DRAWS]
-    return values[torch.from_numpy(np.sort(chosen))]
+    order = np.random.default_rng([seed, 0x4EF]).permutation(len(values))
+    group = min(REFERENCE_GROUP, max(1, len(values) // REFERENCE_DRAWS))
+    chosen = order[: REFERENCE_DRAWS * group].reshape(-1, group)
+    return values[torch.from_numpy(chosen[np.argsort(chosen[:, 0])])].mean(1)
 
 
 def existing_cells(

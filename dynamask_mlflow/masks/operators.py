@@ -22,6 +22,8 @@ from dynamask_mlflow.masks.draws import Draws
 
 # Zero is no baseline for a channel whose median is further from it than this many robust standard deviations.
 _FAR_FROM_ZERO = 2.0
+# Cells further from the median than this many robust standard deviations are no background.
+_EVENT = 3.0
 
 MISSING = "missing"
 
@@ -324,9 +326,10 @@ class NoiseFade:
 
 @dataclass(frozen=True)
 class BackgroundNoise:
-    """Fade to noise of the channel's background: its median, plus its robust standard deviation times fresh noise.
+    """Fade to noise of the channel's background: its median, plus its standard deviation times fresh noise.
 
-    Short events do not widen it, so that it holds no events of its own.
+    The background are the cells within three robust standard deviations of the median: short events do not widen it,
+    so that it holds no events of its own, and a quiet stretch hardly narrows it.
     """
 
     random = True
@@ -334,7 +337,12 @@ class BackgroundNoise:
 
     def prepare(self, batch: Batch, step: int) -> Perturbation:
         median, deviation = robust_spread(batch.x, batch.exists)
-        return fade_to(batch.x, median + deviation * batch.draws.normal(step))
+        from_median = batch.x - median
+        inside = batch.weights() * (from_median.abs() <= _EVENT * deviation)
+        spread = (
+            (from_median.square() * inside).sum(1, keepdim=True) / inside.sum(1, keepdim=True).clamp(min=1)
+        ).sqrt()
+        return fade_to(batch.x, median + spread * batch.draws.normal(step))
 
 
 _PARSERS: dict[str, tuple[Callable[[str], Operator], str]] = {

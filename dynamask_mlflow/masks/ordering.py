@@ -11,7 +11,6 @@ from torch import Tensor
 from dynamask_mlflow.masks.contest import challenger_weight, combined_scores, hold
 from dynamask_mlflow.masks.departure import Departure
 from dynamask_mlflow.masks.fitted import Tick
-from dynamask_mlflow.masks.gradient_scores import gradient_scores
 from dynamask_mlflow.masks.nested_contestant import nested_scores
 from dynamask_mlflow.masks.path_attribution import PathAttributions
 from dynamask_mlflow.masks.ranking import Order
@@ -65,7 +64,7 @@ def order_cells(departures: list[Departure], paths: PathAttributions, *, fast: b
         paths: attributions in the direction of the departure.
     """
     exists = departures[0].batch.exists
-    order = Order.of(gradient_scores(paths.attributions, exists), exists)
+    order = Order.of(paths.scores(exists), exists)
     winner = torch.zeros_like(departures[0].score, dtype=torch.long)
     ordering = Ordering(order, winner, hold(departures[0], order))
 
@@ -74,7 +73,7 @@ def order_cells(departures: list[Departure], paths: PathAttributions, *, fast: b
         return segment_scores(those[0], part.attributions, part.magnitude, search)
 
     def by_fit(those: list[Departure], part: PathAttributions) -> Tensor:
-        return nested_scores(those[:2], gradient_scores(part.attributions, those[0].batch.exists), tick)
+        return nested_scores(those[:2], part.scores(those[0].batch.exists), tick)
 
     ordering = _challenge(ordering, departures, paths, SETTLED, 1, by_segments)
     return ordering if fast else _challenge(ordering, departures, paths, FIT_BELOW, 2, by_fit)

@@ -5,6 +5,7 @@ Preservation: keep the mask's cells and reproduce the outputs. Deletion: remove 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -15,6 +16,9 @@ from dynamask_mlflow.masks.objective import Discrepancy, class_margin
 from dynamask_mlflow.masks.operators import Batch, Operator, Perturbation
 
 _FRESH_STEP = 4001
+
+Score = Callable[[Tensor], Tensor]
+"""Takes the outputs, returns one number an instance, (B,)."""
 
 
 def choose_loss(loss: str, black_box: BlackBox, reference: Tensor) -> str:
@@ -40,7 +44,8 @@ class PerturbationObjective:
     Attributes:
         floor: (B,) the error at M = 1. empty: (O, B) the error of each operator at M = 0, 0 where it failed.
         moved: (B,) the furthest that any of them moves the outputs, squared.
-        usable: (O, B) whether the outputs of the empty mask are finite; the others take no part.
+        usable: (O, B) whether the outputs of the empty mask are finite, and the gradients on the way to the full one;
+            the others take no part.
     """
 
     black_box: BlackBox
@@ -123,21 +128,29 @@ class PerturbationObjective:
         """Gradient by the mask of the predicted classes' score, all output times together, (B, T, d)."""
         return self._gradient_of(self._class_score, mask, index, step)
 
-    def _gradient_of(self, score: object, mask: Tensor, index: int, step: int) -> Tensor:
-        assert callable(score)
-        moved, slope = self.perturb(mask, index, step)
-        moved = moved.detach().requires_grad_()
-        (gradient,) = torch.autograd.grad(score(self.black_box(moved)).sum(), moved)
-        gradient = gradient * slope
+    def _gradient_of(self, score: Score, mask: Tensor, index: int, step: int) -> Tensor:
+        gradient = self._raw_gradient_of(score, mask, index, step)
         usable = self.usable[index][:, None, None] & torch.isfinite(gradient)
         return torch.where(usable, gradient, torch.zeros_like(gradient))
 
-    def gain(self, level: float, index: int, step: int) -> Tensor:
-        """How fast the outputs come back as each cell is restored, with all cells restored to `level`, (B, T, d)."""
+    def _raw_gradient_of(self, score: Score, mask: Tensor, index: int, step: int) -> Tensor:
+        moved, slope = self.perturb(mask, index, step)
+        moved = moved.detach().requires_grad_()
+        (gradient,) = torch.autograd.grad(score(self.black_box(moved)).sum(), moved)
+        return gradient * slope
+
+    def gain(self, level: float, index: int, step: int) -> tuple[Tensor, Tensor]:
+        """How fast the outputs come back as each cell is restored, with all cells restored to `level`.
+
+        Returns:
+            (B, T, d) the gain, 0 where it is not finite, and (B,) whether all of it is.
+        """
         mask = torch.full_like(self.batch.x, level)
-        if self.by_margin:
-            return self.class_gradient(mask, index, step)
-        return -self._gradient_of(self._loss, mask, index, step)
+        score, sign = (self._class_score, 1) if self.by_margin else (self._loss, -1)
+        gain = sign * self._raw_gradient_of(score, mask, index, step)
+        known = torch.isfinite(gain)
+        usable = self.usable[index][:, None, None] & known
+        return torch.where(usable, gain, torch.zeros_like(gain)), known.flatten(1).all(1)
 
     def error(self, mask: Tensor) -> Tensor:
         """L_e(M), or L_e(1 - M) for deletion, counted from its value at M = 1, by the first operator."""

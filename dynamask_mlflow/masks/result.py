@@ -96,6 +96,14 @@ class Masks:
             values = getattr(self, name)
             if values is not None and values.shape != self.masks.shape:
                 raise ValueError(f"Expected {name} of shape {self.masks.shape}, but got {values.shape}.")
+        rows = {"direction": (n,), "algorithm": (n,), "channel_spread": (n, self.masks.shape[2])}
+        for name, shape in rows.items():
+            values = getattr(self, name)
+            if values is not None and values.shape != shape:
+                raise ValueError(f"Expected {name} of shape {shape}, but got {values.shape}.")
+        unknown = set(np.unique(self.direction).tolist()) - set(DIRECTIONS)
+        if unknown:
+            raise ValueError(f"Expected directions of {sorted(DIRECTIONS)}, but got {sorted(unknown)}.")
         if self.errors.shape != (n, len(self.areas)) or self.area.shape != (n,):
             raise ValueError(
                 f"Expected errors ({n}, {len(self.areas)}) and area ({n},), "

@@ -9,6 +9,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
@@ -24,11 +26,10 @@ from dynamask_mlflow.masks.deletion_search import (
     in_the_order_of,
     led_by,
 )
-from dynamask_mlflow.masks.departure import Departure
+from dynamask_mlflow.masks.departure import Departure, baseline_operators
 from dynamask_mlflow.masks.fitted import Fitted, Tick
-from dynamask_mlflow.masks.gradient_scores import gradient_scores
 from dynamask_mlflow.masks.mask_size import SizeCurves, size_curves
-from dynamask_mlflow.masks.operators import Batch, Operator, ReferenceSequence, parse_operators
+from dynamask_mlflow.masks.operators import Batch
 from dynamask_mlflow.masks.ordering import CONTESTANTS, Ordering, order_cells
 from dynamask_mlflow.masks.path_attribution import FAST_LEVELS, LEVELS, PathAttributions, path_attributions
 from dynamask_mlflow.masks.ranking import Order
@@ -45,13 +46,13 @@ def fit_sequence(black_box: BlackBox, batch: Batch, config: ExplainConfig, tick:
     departure = open_departure(black_box, batch, config, target)
     levels = FAST_LEVELS if config.fast else LEVELS
     paths = path_attributions(departure, max(2, levels * len(OPERATORS) // len(departure.operators)))
+    departure = replace(departure, usable=paths.usable)
     departures = departure.by_strength()
     ordering = order_cells(departures, paths, fast=config.fast, tick=tick)
     curves = size_curves(departures, ordering.order)
     unread = paths.magnitude <= 0
     nothing = departure.negligible | unread.flatten(1).all(1) | ~departure.usable.any(0)
-    score = gradient_scores(paths.attributions, batch.exists)
-    chance = coefficients(ordering.order, curves, score, ordering.winner == 0, unread)
+    chance = coefficients(ordering.order, curves, paths.scores(batch.exists), ordering.winner == 0, unread)
     chance = torch.where(nothing[:, None, None], torch.zeros_like(chance), chance)
 
     areas = tuple(config.areas or DEFAULT_AREAS)
@@ -63,7 +64,7 @@ def fit_sequence(black_box: BlackBox, batch: Batch, config: ExplainConfig, tick:
     removal = _removal(departure, paths, scores, config, tick)
     spread = channel_spread = None
     if not config.fast:
-        spread, channel_spread = spread_over_baselines(chance, paths.by_operator, departure.weights, batch.exists)
+        spread, channel_spread = spread_over_baselines(chance, paths, batch.exists)
     return Fitted(
         masks=chance,
         scores=scores,
@@ -93,7 +94,7 @@ def fit_sequence(black_box: BlackBox, batch: Batch, config: ExplainConfig, tick:
 def open_departure(black_box: BlackBox, batch: Batch, config: ExplainConfig, target: Target) -> Departure:
     has_reference = batch.reference is not None
     noise = not has_reference and config.operators is None
-    operators = _operators(batch, config)
+    operators = baseline_operators(batch, config.operators or OPERATORS)
     return Departure.open(black_box, batch, operators, target, noise_may_replace=noise, even=has_reference)
 
 
@@ -113,11 +114,12 @@ def _removal(
 ) -> tuple[Tensor, Tensor]:
     """(B, T, d) each: contributions to the model's own answer, and the same in the order that turns it soonest.
 
-    Cells are removed by the first operator, so the search starts from its own attributions.
+    Cells are removed by the first operator that is usable, so the search starts from its own attributions.
     """
-    answer = answer_departure(departure)
+    answer, operator = answer_departure(departure)
     for_answer = (departure.direction * departure.target.for_answer)[:, None, None]
-    signed = paths.by_operator[0] * for_answer
+    rows = torch.arange(len(operator), device=operator.device)
+    signed = paths.by_operator[operator, rows] * for_answer
     steps = config.steps or (FAST_STEPS if config.fast else STEPS)
     deletion = led_by(answer, scores * for_answer, deletion_scores(answer, signed, steps, tick))
     return signed, in_the_order_of(signed, deletion, departure.batch.exists)
@@ -136,12 +138,6 @@ def answers_of(departure: Departure) -> dict[str, Tensor]:
     if departure.target.black_box.task == "classification":
         found["answer_margin"] = departure.target.for_answer * score
     return found | {f"failed/{op.spec}": ~departure.usable[k] for k, op in enumerate(departure.operators)}
-
-
-def _operators(batch: Batch, config: ExplainConfig) -> tuple[Operator, ...]:
-    if batch.reference is None:
-        return parse_operators(config.operators or OPERATORS)
-    return tuple(ReferenceSequence(values, str(k)) for k, values in enumerate(batch.reference))
 
 
 def whole_cells(config: ExplainConfig, order: Order, chance: Tensor, errors: Tensor) -> Tensor:

@@ -6,26 +6,24 @@ import torch
 from torch import Tensor
 
 from dynamask_mlflow.masks.gradient_scores import gradient_scores
+from dynamask_mlflow.masks.path_attribution import PathAttributions
 from dynamask_mlflow.masks.ranking import Order, handed_out
 
 
 def spread_over_baselines(
-    coefficients: Tensor, by_operator: Tensor, counted: Tensor, exists: Tensor | None
+    coefficients: Tensor, paths: PathAttributions, exists: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     """Root mean square deviations from the coefficients (B, T, d), and from the channels' shares of them (B, d).
 
     Under each baseline the cells are ordered anew by its own gradient scores, and the coefficients handed out in that
     order. It costs no pass of the model.
-
-    Args:
-        by_operator: (O, B, T, d) attributions under each baseline alone.
-        counted: (O, B) weights of the baselines, summing to 1.
     """
     by_cell = torch.zeros_like(coefficients)
     by_channel = torch.zeros_like(coefficients[:, 0])
     share = _channel_shares(coefficients)
-    for attributions, weight in zip(by_operator, counted, strict=True):
-        other = handed_out(coefficients, Order.of(gradient_scores(attributions, exists), exists))
+    for operator, weight in enumerate(paths.weights):
+        alone = paths.by_operator[operator, None], paths.variation[operator, None], torch.ones_like(weight)[None]
+        other = handed_out(coefficients, Order.of(gradient_scores(*alone, exists), exists))
         by_cell = by_cell + weight[:, None, None] * (other - coefficients).square()
         by_channel = by_channel + weight[:, None] * (_channel_shares(other) - share).square()
     return by_cell.sqrt(), by_channel.sqrt()

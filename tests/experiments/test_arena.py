@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from dynamask_mlflow.cli.experiment import experiment
 from dynamask_mlflow.experiments.arena import CHOOSING_SEEDS, REPORTED_SEEDS, ROWS, arena_case, models, scoring
+from dynamask_mlflow.experiments.arena.coefficient_fit import Cells, cells_of, logistic_regression, weights_table
 from dynamask_mlflow.experiments.arena.data import TEST, apart, draw_part, shared_stream
 from dynamask_mlflow.experiments.arena.ig_readings import READINGS, ig_readings, target
 from dynamask_mlflow.experiments.arena.outcome import existing, judged
@@ -18,6 +19,8 @@ from dynamask_mlflow.experiments.arena.rows import find_row
 from dynamask_mlflow.experiments.arena.run import Results, chosen_rows, run_arena
 from dynamask_mlflow.experiments.arena.tasks import TASKS
 from dynamask_mlflow.experiments.protocol import Case
+from dynamask_mlflow.masks.coefficients import WEIGHTS, CoefficientWeights
+from dynamask_mlflow.masks.explain import explain
 from dynamask_mlflow.masks.result import Masks
 
 NAMES = sorted(TASKS)
@@ -341,3 +344,45 @@ def _masks(truth: np.ndarray) -> Masks:  # type: ignore[type-arg]
     values = truth.astype(np.float32)
     n = len(values)
     return Masks(values, values, np.array([0.1]), np.zeros((n, 1)), np.full(n, 0.1))
+
+
+# The fit of the coefficients' weights
+
+
+def test_the_fit_finds_the_weights_by_which_truth_was_drawn() -> None:
+    rng = np.random.default_rng(0)
+    true = CoefficientWeights(2.0, -1.0, 1.5, -2.0)
+    parts = []
+    for number in (4000, 8000):
+        features = np.c_[rng.normal(2, 2, number), rng.normal(-1, 1, number), rng.integers(0, 2, number)]
+        logit = true.intercept + features @ np.array(true.of_features())
+        salient = rng.random(number) < 1 / (1 + np.exp(-logit))
+        parts.append(Cells(features, salient, np.full(number, 1 / salient.sum())))
+    found = logistic_regression(parts)
+    assert (found.intercept, *found.of_features()) == pytest.approx((2.0, -1.0, 1.5, -2.0), abs=0.2)
+    assert weights_table(found)[1][2] == f"{WEIGHTS.intercept:.3f}"
+    with pytest.raises(ValueError, match="one kind alone"):
+        logistic_regression([Cells(parts[0].features, np.ones(4000, bool), parts[0].weights)])
+
+
+def test_the_cells_of_a_case_are_those_that_the_model_reads_with_the_features_of_their_coefficients() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        """Channel 0 counts, channel 1 a little, channel 2 not at all."""
+        return 2 * x[:, 4:8, 0].sum(1) + 0.2 * x[:, :, 1].sum(1)
+
+    x = np.random.default_rng(0).standard_normal((5, 12, 3)).astype(np.float32)
+    truth = np.zeros(x.shape, dtype=np.bool_)
+    truth[:, 4:8, 0] = True
+    cells = cells_of(Case(model=model, x=x, truth=truth, task="regression"), seed=0)
+    assert cells.features.shape == (5 * (4 + 12), 3)
+    assert cells.salient.sum() == 20
+    masks = explain(model, x, task="regression", progress=False)
+    logit = WEIGHTS.intercept + cells.features @ np.array(WEIGHTS.of_features())
+    read = masks.masks[masks.masks > 0]
+    np.testing.assert_allclose(np.sort(1 / (1 + np.exp(-logit))), np.sort(read), rtol=1e-3)
+
+
+def test_coefficients_are_never_fitted_to_held_out_rows() -> None:
+    result = CliRunner().invoke(experiment, ["coefficients", "--rows", "many-channels"])
+    assert result.exit_code == 1
+    assert "Expected rows that are not held out" in result.output

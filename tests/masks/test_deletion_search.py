@@ -32,7 +32,7 @@ def crossed(x: Tensor) -> Tensor:
 
 def test_the_search_turns_more_than_the_gradients_it_starts_from() -> None:
     x = gaussian(6, STEPS, CHANNELS, seed=2) + 0.5
-    answer = answer_departure(departure_of(crossed, x))
+    answer, _ = answer_departure(departure_of(crossed, x))
     start = answer.gradient_under(torch.full_like(x, 0.5))
     found = deletion_scores(answer, start, 14, lambda: None)
 
@@ -46,7 +46,7 @@ def test_the_search_turns_more_than_the_gradients_it_starts_from() -> None:
 def test_below_one_half_the_answer_is_against_the_risk() -> None:
     nature = risk_below_one_half()
     departure = departure_of(nature.model, nature.x)
-    answer = answer_departure(departure)
+    answer, _ = answer_departure(departure)
     assert (departure.direction == 1).all()
     assert (answer.direction == -1).all()
     torch.testing.assert_close(answer.score, -departure.score)
@@ -58,7 +58,7 @@ def test_below_one_half_the_answer_is_against_the_risk() -> None:
 
 def test_a_handful_leads_only_where_it_turns_the_answer_sooner() -> None:
     x = two_cells().repeat(1, 9, 3)
-    answer = answer_departure(departure_of(weighted, x))
+    answer, _ = answer_departure(departure_of(weighted, x))
     truth, other = torch.zeros_like(x), torch.rand(x.shape, generator=torch.Generator().manual_seed(3))
     truth[:, 3, 0], other[:, 3, 0] = 1.0, 0.0
     led = led_by(answer, truth, other)
@@ -90,6 +90,20 @@ def test_contributions_to_the_answer_are_those_under_the_operator_that_removes_c
     assert (nature.explained().answer_attributions[nature.truth] < 0).all()
 
 
+def test_a_first_operator_that_fails_does_not_drive_the_search() -> None:
+    x = two_cells()
+
+    def infers_padding(z: Tensor) -> Tensor:
+        """NaN where everything is zero."""
+        return weighted(z) / (z != 0).any(-1).any(1, keepdim=True)
+
+    with_failing = explain(infers_padding, x, operators=["zero", "time_mean"], progress=False)
+    alone = explain(infers_padding, x, operators=["time_mean"], progress=False)
+    assert with_failing.diagnostics["failed/zero"].all()
+    for name in ("answer_attributions", "deletion_scores"):
+        np.testing.assert_allclose(getattr(with_failing, name), getattr(alone, name), rtol=1e-4, atol=1e-6)
+
+
 @given(seed=st.integers(0, 10_000), holes=st.booleans())
 @settings(max_examples=30, deadline=None)
 def test_values_follow_the_scores_and_zeros_stay(seed: int, holes: bool) -> None:
@@ -111,7 +125,7 @@ def test_values_follow_the_scores_and_zeros_stay(seed: int, holes: bool) -> None
 def test_the_ranking_of_deletion_turns_the_answer_sooner_than_chance(fast: bool) -> None:
     x = gaussian(6, STEPS, CHANNELS, seed=2) + 0.5
     masks = explain(crossed, x, fast=fast, progress=False)
-    answer = answer_departure(departure_of(crossed, x))
+    answer, _ = answer_departure(departure_of(crossed, x))
     chance = torch.rand(x.shape, generator=torch.Generator().manual_seed(0))
     found, random = (
         answer.score_under(1 - top_cells(scores, 0.1)) for scores in (torch.from_numpy(masks.deletion_ranking), chance)

@@ -166,6 +166,46 @@ def test_where_every_operator_fails_the_message_says_the_way_out(every_step: boo
         explain(fails, sequences(), task="regression", operators=["zero"], steps=2, progress=False)
 
 
+class BrokenGradient(torch.autograd.Function):
+    """The identity, whose gradient is NaN where an input is exactly zero."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor) -> Tensor:  # type: ignore[no-untyped-def]
+        ctx.save_for_backward(x)
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> Tensor:  # type: ignore[no-untyped-def]
+        (x,) = ctx.saved_tensors
+        return torch.where(x == 0, torch.nan, gradient)
+
+
+def test_an_operator_under_which_gradients_are_not_finite_is_left_out_and_named() -> None:
+    x = sequences(3, 20, 3)
+    x[:, :, 0], x[:, 4:8, 1] = 50.0, 8.0
+
+    def model(z: Tensor) -> Tensor:
+        """Channel 0 is never zero, except where the operator `zero` takes half of it, and 25 more, away."""
+        shifted = BrokenGradient.apply(z[:, :, 0] - 25)
+        return two_classes(z[:, :, 1].sum(1) + 0 * shifted.sum(1))
+
+    halfway = explain(model, x, operators=["zero", "time_mean"], fast=True, progress=False)
+    assert halfway.diagnostics["failed/zero"].all()
+    assert not halfway.diagnostics["failed/time_mean"].any()
+    alone = explain(model, x, operators=["time_mean"], fast=True, progress=False)
+    np.testing.assert_allclose(halfway.attributions, alone.attributions, atol=1e-5)
+
+
+@pytest.mark.parametrize("every_step", [False, True])
+def test_gradients_that_are_never_finite_are_an_error(every_step: bool) -> None:
+    def model(z: Tensor) -> Tensor:
+        broken = BrokenGradient.apply(0 * z[..., 0])
+        return z[..., 1] + broken if every_step else (z[..., 1] + broken).sum(1)
+
+    with pytest.raises(ModelError, match="Expected finite outputs and gradients"):
+        explain(model, sequences(), task="regression", steps=2, progress=False)
+
+
 def test_neutral_is_the_median_where_it_is_further_from_zero_than_two_robust_deviations() -> None:
     """The series has median 0 and a median absolute deviation of 1: its level must be beyond 2 x 1.4826 = 2.97."""
     series = torch.tensor([-1.0, 0.0, 1.0, 8.0, -9.0])

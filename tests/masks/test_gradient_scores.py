@@ -4,8 +4,17 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import Tensor
 
-from dynamask_mlflow.masks.gradient_scores import AGAINST, OWN_WEIGHT, gradient_scores
+from dynamask_mlflow.masks import gradient_scores as module
+from dynamask_mlflow.masks.gradient_scores import AGAINST, OWN_WEIGHT
+
+
+def gradient_scores(attributions: Tensor, exists: Tensor | None = None, variation: Tensor | None = None) -> Tensor:
+    """Under one baseline."""
+    one = torch.ones(1, len(attributions))
+    size = attributions.abs() if variation is None else variation
+    return module.gradient_scores(attributions[None], size[None], one, exists)
 
 
 def test_single_cells_are_not_smoothed() -> None:
@@ -61,3 +70,21 @@ def test_scores_are_never_negative_and_their_order_has_no_unit(seed: int, scale:
     scores, scaled = gradient_scores(attributions), gradient_scores(scale * attributions)
     assert (scores >= 0).all()
     torch.testing.assert_close(scaled, scale**0.5 * scores, rtol=1e-3, atol=1e-6)
+
+
+def test_a_cell_whose_effect_cancels_along_the_way_still_counts() -> None:
+    """For and against by 2 each on the way: nothing in the sum, a root of 2 in the score."""
+    attributions, variation = torch.zeros(1, 30, 2), torch.zeros(1, 30, 2)
+    attributions[0, 5, 0], variation[0, 5, 0] = 1.0, 1.0
+    variation[0, 20, 1] = 4.0
+    scores = gradient_scores(attributions, variation=variation)
+    assert scores[0, 5, 0].item() == pytest.approx(2 * OWN_WEIGHT)
+    assert scores[0, 20, 1].item() == pytest.approx(2 * OWN_WEIGHT * 2**0.5)
+
+
+def test_a_cell_on_which_baselines_agree_counts_more_than_one_that_a_single_baseline_makes_much_of() -> None:
+    attributions = torch.zeros(2, 1, 30, 2)
+    attributions[:, 0, 5, 0] = 1.0
+    attributions[0, 0, 20, 1] = 2.0
+    scores = module.gradient_scores(attributions, attributions.abs(), torch.full((2, 1), 0.5))
+    assert scores[0, 5, 0] > 1.2 * scores[0, 20, 1]

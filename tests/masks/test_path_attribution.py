@@ -146,7 +146,7 @@ def test_cells_that_only_more_levels_reach_are_read_too() -> None:
     x = torch.zeros(4, 24, 3)
     x[:, 8:12, 1] = 3
     departure = departure_of(narrow, x, task="regression", operators=("zero",))
-    coarse, _ = path_attribution._integrate(departure, LEVELS)
+    coarse, _, _ = path_attribution._integrate(departure, LEVELS)
     assert (coarse == 0).all()
     masks = explain(narrow, x, task="regression", operators=["zero"], progress=False)
     assert not masks.diagnostics["dead_gradient"].any()

@@ -70,6 +70,8 @@ def test_references_are_drawn_by_the_seed_and_not_by_the_batch() -> None:
     other = draw_reference(reference, ward(1), 1)
     assert other is not None
     assert not torch.equal(other, drawn)
+    # Each is the mean of some of them: less spread than single sequences, the same mean.
+    assert drawn.std(0).mean() < 0.7 * reference.std(0).mean()
     few = draw_reference(reference[:3].numpy(), ward(1), 0)
     torch.testing.assert_close(few, reference[:3])
     assert draw_reference(None, ward(1), 0) is None
@@ -81,6 +83,21 @@ def test_with_a_reference_an_instance_does_not_feel_its_neighbours() -> None:
     single = Masks.concatenate([explain(model, x[k : k + 1], reference=reference, progress=False) for k in range(5)])
     for name in ("masks", "attributions", "binary", "direction", "spread", "deletion_scores"):
         np.testing.assert_array_equal(getattr(single, name), getattr(whole, name), err_msg=name)
+
+
+def test_answers_at_every_step_are_explained_against_others_too() -> None:
+    x = ward(4, seed=1)
+
+    def running(z: Tensor) -> Tensor:
+        """A value at every step: the age, which never changes, and a little of channel 0."""
+        return 3 * z[:, :, AGE] + 0.1 * z[:, :, 0]
+
+    among = explain(running, x, task="regression", reference=ward(), steps=20, progress=False)
+    alone = explain(running, x, task="regression", steps=20, progress=False)
+    shares = [masks.binary[:, :, AGE].sum() / masks.binary.sum() for masks in (among, alone)]
+    assert shares[0] > 0.9
+    assert shares[1] < 0.1
+    assert {f"failed/reference:{k}" for k in range(REFERENCE_DRAWS)} <= set(among.diagnostics)
 
 
 def test_the_reference_is_compared_before_masks_are_joined() -> None:

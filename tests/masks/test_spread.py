@@ -3,20 +3,30 @@
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 from white_boxes import gaussian, off_zero, plateau, two_classes
 
 from dynamask_mlflow import explain
-from dynamask_mlflow.masks.gradient_scores import gradient_scores
+from dynamask_mlflow.masks.path_attribution import PathAttributions
 from dynamask_mlflow.masks.ranking import Order, handed_out
 from dynamask_mlflow.masks.spread import spread_over_baselines
+
+
+def paths_of(by_operator: Tensor, weights: Tensor) -> PathAttributions:
+    """Attributions under two baselines, whose gradients never change their sign."""
+    nothing = torch.zeros(by_operator.shape[1])
+    return PathAttributions(
+        by_operator.mean(0), nothing, nothing, by_operator, by_operator.abs(), torch.ones_like(weights) > 0, weights
+    )
 
 
 def test_baselines_that_agree_leave_no_spread() -> None:
     attributions = gaussian(2, 6, 3).square()
     by_operator = torch.stack([attributions, 3 * attributions])
     coefficients = attributions / attributions.amax()
-    ranked = handed_out(coefficients, Order.of(gradient_scores(attributions)))
-    cells, channels = spread_over_baselines(ranked, by_operator, torch.full((2, 2), 0.5), None)
+    paths = paths_of(by_operator, torch.full((2, 2), 0.5))
+    ranked = handed_out(coefficients, Order.of(paths.scores(None)))
+    cells, channels = spread_over_baselines(ranked, paths, None)
     assert (cells == 0).all()
     assert (channels == 0).all()
 
@@ -29,7 +39,7 @@ def test_the_spread_by_hand() -> None:
     coefficients = torch.tensor([[[0.8, 0.0]]])
     same, other = torch.tensor([[[1.0, 0.0]]]), torch.tensor([[[0.0, 1.0]]])
     weights = torch.tensor([[0.75], [0.25]])
-    cells, channels = spread_over_baselines(coefficients, torch.stack([same, other]), weights, None)
+    cells, channels = spread_over_baselines(coefficients, paths_of(torch.stack([same, other]), weights), None)
     assert cells.flatten().tolist() == pytest.approx([0.4, 0.4])
     assert channels.flatten().tolist() == pytest.approx([0.5, 0.5])
 

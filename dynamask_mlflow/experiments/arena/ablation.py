@@ -24,8 +24,10 @@ from dynamask_mlflow.masks import (
     gradient_scores,
     operators,
     ordering,
+    path_attribution,
     sequence_answer,
 )
+from dynamask_mlflow.masks.batching import added_up
 from dynamask_mlflow.masks.errors import ModelError
 
 METRICS = ("auprc", "f1", "brier")
@@ -48,8 +50,8 @@ class Variant:
             yield
 
 
-def _size_alone(attributions: Tensor, exists: Tensor | None = None) -> Tensor:
-    return gradient_scores._size(attributions.sign() * attributions.abs().sqrt())
+def _nothing_explained(values: Tensor, widths: tuple[float, ...], exists: Tensor | None = None) -> Tensor:
+    return torch.zeros(len(widths), len(values), dtype=values.dtype, device=values.device)
 
 
 def _all_widths_alike(values: Tensor, widths: tuple[float, ...], exists: Tensor | None = None) -> Tensor:
@@ -74,6 +76,20 @@ def _counted_alike(self: departure.Departure) -> Tensor:
     return counted / counted.sum(0).clamp(min=1e-12)
 
 
+def _attributions_averaged_first(
+    attributions: Tensor, variation: Tensor, weights: Tensor, exists: Tensor | None = None
+) -> Tensor:
+    share = weights[:, :, None, None]
+    mean, size = (added_up(share * values)[None] for values in (attributions, variation))
+    return gradient_scores.gradient_scores(mean, size, torch.ones_like(weights[:1]), exists)
+
+
+def _what_cancels_is_lost(
+    attributions: Tensor, variation: Tensor, weights: Tensor, exists: Tensor | None = None
+) -> Tensor:
+    return gradient_scores.gradient_scores(attributions, attributions.abs(), weights, exists)
+
+
 VARIANTS: tuple[Variant, ...] = (
     Variant("default"),
     Variant("gradients alone", ((ordering, "SETTLED", -2.0), (ordering, "FIT_BELOW", -2.0))),
@@ -84,10 +100,15 @@ VARIANTS: tuple[Variant, ...] = (
     Variant("no contest: both count alike", ((ordering, "challenger_weight", _alike),)),
     Variant("no lead needed", ((contest, "LEAD", 0.0),)),
     Variant("no noise baseline", ((departure, "NOISE_FACTOR", -1.0), (departure, "NOISE_FACTOR_OF_VALUES", -1.0))),
-    Variant("no smoothing", ((ordering, "gradient_scores", _size_alone),)),
+    Variant("no smoothing", ((gradient_scores, "explained_by_neighbours", _nothing_explained),)),
     Variant("all widths alike", ((gradient_scores, "explained_by_neighbours", _all_widths_alike),)),
     Variant("cells against count nothing", ((gradient_scores, "AGAINST", 0.0),)),
     Variant("cells against count fully", ((gradient_scores, "AGAINST", 1.0),)),
+    Variant(
+        "attributions averaged before their roots",
+        ((path_attribution, "gradient_scores", _attributions_averaged_first),),
+    ),
+    Variant("what cancels along the way is lost", ((path_attribution, "gradient_scores", _what_cancels_is_lost),)),
     Variant("absolute rule of the neutral baseline", ((operators, "robust_spread", _absolute_neutral_rule),)),
     Variant("time mean alone", ((sequence_answer, "OPERATORS", ("time_mean",)),)),
     Variant("neutral alone", ((sequence_answer, "OPERATORS", ("neutral",)),)),

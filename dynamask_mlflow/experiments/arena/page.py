@@ -109,13 +109,19 @@ def calibration_text(results: Results) -> str:
         f"A coefficient should be the probability that its cell is salient. ECE is the expected calibration error over "
         f"cells with a coefficient of at least {FLOOR:g}, in {BINS} bins of equal width. Brier is the sum over cells "
         "of (coefficient - truth)^2 over the number of salient cells: 1 for a mask of zeros. Doubt is the rank "
-        "correlation, over instances, of entropy / sum of the coefficients with 1 - F1: how far a user is warned.\n\n"
+        "correlation, over instances, of entropy / sum of the coefficients with 1 - F1: how far a user is warned. Two "
+        "fixed rules to compare the Brier score with: the mask of whole cells as coefficients of 0 and 1 (`cut: "
+        "Brier`; a mask without a hit counts 1, the least it can have), which is what the masks of former versions "
+        "were, and attributions scaled to [0, 1] for each instance, which is what the other methods' masks are (`ig`: "
+        "|attribution| of integrated gradients).\n\n"
     )
 
 
 def calibration_table(results: Results) -> list[list[str]]:
     methods = [method for method in results.methods if method != BEST_IG]
     head = ["family", *(f"{method}: {name}" for method in methods for name in ("ECE", "Brier", "doubt"))]
+    if OURS in methods:
+        head.append(f"{OURS}: cut: Brier")
 
     def line(title: str, rows: Sequence[Row]) -> list[str]:
         cells = []
@@ -126,6 +132,8 @@ def calibration_table(results: Results) -> list[list[str]]:
                 _number(results.over_rows(rows, method, "brier")),
                 _number(results.doubt_correlation(rows, method)),
             ]
+        if OURS in methods:
+            cells.append(_number(results.cut_brier(rows, OURS)))
         return [title, *cells]
 
     families = {row.family: row.held_out for row in results.rows}

@@ -42,6 +42,19 @@ class Results:
         values = np.array([self.mean(row.name, method, metric) for row in rows])
         return float(np.nanmean(values)) if np.isfinite(values).any() else float("nan")
 
+    def cut_brier(self, rows: Iterable[Row], method: str) -> float:
+        """The mean over rows of the Brier score of the mask of whole cells: 1 + (cells - 2 hits) / salient cells.
+
+        The number of salient cells is told by precision and recall. A mask without a hit counts 1, the least it has.
+        """
+        means = []
+        for row in rows:
+            size, precision, recall = (self.values(row.name, method, name) for name in ("size", "precision", "recall"))
+            hits = size * precision
+            score = 1 + np.where(hits > 0, (size - 2 * hits) * recall / np.maximum(hits, 1e-12), 0)
+            means.append(float(np.nanmean(score)) if np.isfinite(score).any() else float("nan"))
+        return float(np.nanmean(means)) if np.isfinite(means).any() else float("nan")
+
     def bins(self, rows: Iterable[Row], method: str) -> Bins | None:
         parts = [
             Bins(*(np.asarray(o["bins"][name], dtype=np.float64) for name in ("count", "total", "salient")))
