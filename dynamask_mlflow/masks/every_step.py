@@ -74,7 +74,6 @@ _FIRST_HALF, _SECOND_HALF = (0.25, 2.5), (0.5, 1.5)
 _AROUND = (0.2, 0.45, 1.0, 1.6, 2.5)
 _NEARBY = (0.6, 1.0, 1.6)
 _FINAL = (0.5, 0.71, 1.0, 1.41, 2.0)
-_CHANCES = (0.25, 0.35, 0.5, 0.71, 1.0, 1.41, 2.0, 2.83, 4.0)
 _LARGEST = 0.95
 
 
@@ -102,7 +101,7 @@ def _chances(fit: _Fit, scores: Tensor, fitted: Fitted) -> Tensor:
     distance has a sharp bend at a*, coefficients are 0 and 1; where it is flat, cells near the edge are in between.
     """
     number = fit.number[:, None]
-    around = fitted.area[:, None] * fitted.area.new_tensor(_CHANCES)
+    around = fitted.area[:, None] * fitted.area.new_tensor(_FINAL)
     areas = (around.clamp(max=_LARGEST) * number).round().clamp(min=1) / number
     cost = fit.distances(scores, areas, fit.area_operators) + fit.tuning.area_penalty * areas
     doubt = fit.tuning.area_doubt * fitted.area.clamp(min=1e-12)

@@ -17,6 +17,7 @@ WHITE_BOXES = {
     "shared evidence": white_boxes.shared_evidence,
     "off zero": white_boxes.off_zero,
     "plateau": white_boxes.plateau,
+    "constant level": white_boxes.constant_level,
     "quiet window": white_boxes.quiet_window,
     "risk below one half": white_boxes.risk_below_one_half,
     "faint cells": white_boxes.faint_cells,
@@ -43,7 +44,8 @@ FLOORS = {
     "spikes": Quality(0.99, 0.95, 0.05),  # (1.00, 1.00, .01)
     "shared evidence": Quality(0.99, 0.95, 0.08),  # (1.00, 1.00, .02)
     "off zero": Quality(0.95, 0.85, 0.25),  # (.99, .92, .13)
-    "plateau": Quality(0.88, 0.66, 0.48),  # (.97, .73, .35)
+    "plateau": Quality(0.88, 0.66, 0.48),  # (.97, .70, .41)
+    "constant level": Quality(0.93, 0.75, 0.30),  # (1.00, .84, .18)
     "quiet window": Quality(0.80, 0.72, 0.42),  # (.87, .81, .31)
     "risk below one half": Quality(0.97, 0.92, 0.15),  # (1.00, .98, .07)
     "faint cells": Quality(0.74, 0.66, 0.75),  # (.82, .73, .60), at every step

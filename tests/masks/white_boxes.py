@@ -104,6 +104,22 @@ def plateau() -> Nature:
     return Nature(level, x, cells(x, high, 2))
 
 
+def constant_level() -> Nature:
+    """A level that never changes, which zero takes away and the mean over time does not.
+
+    Channels 0 and 3 move the answer to and fro, and come to nothing together: all that the mean over time finds.
+    """
+    read = slice(8, 22)
+
+    def level(x: Tensor) -> Tensor:
+        return two_classes(2 * x[:, read, 2].mean(1) - 2 + 0.2 * x[:, :, [0, 3]].sum((1, 2)))
+
+    x = gaussian(6, seed=1)
+    x[:, :, 2] = 3 + 0.1 * x[:, :, 2]
+    x[:, :, [0, 3]] -= x[:, :, [0, 3]].mean(1, keepdim=True)
+    return Nature(level, x, cells(x, read, 2), {"operators": ["time_mean", "zero"]})
+
+
 def least_variance(x: Tensor, width: int = 12) -> Tensor:
     """(B,): the least variance of channel 1 within a window."""
     series = x[:, None, :, 1]
