@@ -15,11 +15,9 @@ from playwright.sync_api import Page, sync_playwright
 FOLDER = Path(__file__).parent
 CARDS = {
     "report-why": ".detail > .card:nth-of-type(1), .detail > .card:nth-of-type(2)",
-    "report-when": ".detail > .card:has(.heat)",
-    "report-series": ".detail > .card:has(.series)",
+    "report-change": ".detail > .card:has(.slider output):has(.chart)",
     "report-trust": ".detail > .card:has(.checks)",
     "report-relies": "#panel-overview > .stack > .card:has(.heat)",
-    "report-tests": "#panel-overview .tiles",
 }
 
 
@@ -40,13 +38,13 @@ def main(report: str, instance: str | None = None) -> None:
         page = browser.new_page(viewport={"width": 1280, "height": 900})
         page.goto(address)
         page.wait_for_timeout(500)
-        for name in ("report-relies", "report-tests"):
+        for name in ("report-relies",):
             picture(page, name, CARDS[name])
         page.goto("about:blank")
         page.goto(f"{address}#part=instances" + (f"&id={quote(instance)}" if instance else ""))
         page.wait_for_timeout(500)
         page.screenshot(path=FOLDER / "report-instance.png")
-        for name in ("report-why", "report-when", "report-series", "report-trust"):
+        for name in ("report-why", "report-change", "report-trust"):
             if page.locator(CARDS[name]).count():
                 picture(page, name, CARDS[name])
         browser.close()

@@ -17,7 +17,7 @@ from dynamask_mlflow.evaluation.target_value import value_of
 from dynamask_mlflow.masks.result import Masks
 from dynamask_mlflow.masks.target_spec import Target, parse_target
 from dynamask_mlflow.metrics.shift import predicted_class
-from dynamask_mlflow.report import Contributions, TargetView
+from dynamask_mlflow.report import Contributions, Course, TargetView
 
 RISK_BANDS = (0.0, 0.1, 0.3, 0.5, 0.8, 1.0)
 _FEWEST_IN_BAND = 8
@@ -80,6 +80,33 @@ def target_views(evaluation: Evaluation, labels: Labels, shown: NDArray[np.intp]
             )
         )
     return found
+
+
+def course_of(evaluation: Evaluation, target: Any, labels: Labels, rows: NDArray[np.intp]) -> Course | None:
+    """The answers over the sequences; None where they were not asked for or are not one number.
+
+    Instances that are too short for the change that was asked for have none: NaN.
+    """
+    if evaluation.changes is None:
+        return None
+    found, names = evaluation.changes.course, evaluation.changes.sample.ids
+    place = {name: row for row, name in enumerate(names)}
+    known = np.array([place.get(evaluation.sample.ids[row], -1) for row in rows], dtype=np.intp)
+    spec = parse_target(target, labels.class_names)
+    outputs = np.where((known >= 0)[:, None, None], found.outputs[known], np.nan)
+    if evaluation.task == "classification":
+        chosen = spec.output if spec.output is not None else 1 if outputs.shape[-1] == 2 else None
+    else:
+        chosen = spec.output if spec.output is not None else spec.step or 0
+    if chosen is None or chosen >= outputs.shape[-1]:
+        return None
+    return Course(
+        steps=found.steps,
+        answers=outputs[..., chosen],
+        moves=np.nan_to_num(found.moves[known]),
+        elapsed=np.nan_to_num(found.elapsed[known]),
+        unit="log-odds" if evaluation.task == "classification" else "",
+    )
 
 
 def binary_risk(evaluation: Evaluation) -> NDArray[np.float64] | None:

@@ -6,12 +6,14 @@ import base64
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from dynamask_mlflow.evaluation.changes import explain_changes
 from dynamask_mlflow.evaluation.config import EvaluationConfig
 from dynamask_mlflow.evaluation.evaluate import evaluate_masks
 from dynamask_mlflow.evaluation.labels import Labels, labels_of
@@ -48,6 +50,8 @@ def page_of(network: Any, task: str, targets: Any = None, lengths: Any = None, *
     config = EvaluationConfig(instances=None, progress=False, curve_areas=(0.1, 0.5), sampling="first", **options)
     sequences = as_sequences(planted(), targets=targets, channel_names=["K", "HR", "pH"], lengths=lengths)
     found = evaluate_masks(network, sequences, task=task, config=config)
+    if config.change_since is not None:
+        found = replace(found, changes=explain_changes(network, found.sample, task=task, config=config))
     profile = profile_of(found.main.masks.masks, found.sample)
     return report_data(found, profile, config, model="a model", created_at="2026-01-01", labels=LABELS)
 
@@ -123,6 +127,17 @@ def test_a_forecast_has_a_view_for_each_horizon() -> None:
     np.testing.assert_allclose(np.asarray(view.predictions), 2 * planted()[:, 0, 2], rtol=1e-5)
     assert np.asarray(data.masks).sum(axis=(0, 1)).argmax() == 0
     assert np.asarray(view.masks).sum(axis=(0, 1)).argmax() == 2
+
+
+def test_the_answer_over_the_sequence_travels_with_what_moved_it() -> None:
+    data = page_of(risk, "classification", change_since=3, change_padding="carry")
+    assert data.course is not None
+    answers, moves = np.asarray(data.course.answers), np.asarray(data.course.moves)
+    np.testing.assert_allclose(answers[:, -1], np.asarray(data.predictions)[:, 1], rtol=1e-4)
+    log_odds = np.log(answers / (1 - answers))
+    change = log_odds[:, -1] - log_odds[:, 0]
+    np.testing.assert_allclose(moves.sum(axis=(1, 2)), change, atol=0.02 * np.abs(change).max())
+    assert page_of(risk, "classification").course is None
 
 
 def test_labels_come_from_the_model_unless_the_settings_say_otherwise() -> None:
