@@ -1,0 +1,47 @@
+"""The zoo: its planted data, kinds that cannot run, and the table of the page."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dynamask_mlflow.experiments.zoo.entry import entries
+from dynamask_mlflow.experiments.zoo.page import END, START, write_table
+from dynamask_mlflow.experiments.zoo.planted import charting, unequal_lengths
+from dynamask_mlflow.experiments.zoo.run import Row, run_zoo
+
+
+def test_kinds_that_cannot_run_say_why() -> None:
+    def fails(data: Any, name: str) -> str:
+        raise RuntimeError("no such thing")
+
+    some = entries()["gru"]
+    broken = replace(some, register=fails)
+    absent = replace(some, needs=("no_such_package",))
+    first, second = run_zoo([broken, absent], report=lambda line: None)
+    assert first.problem == "RuntimeError: no such thing"
+    assert second.problem == "not installed: no_such_package"
+
+
+def test_rows_are_put_beside_those_of_other_models(tmp_path: Path) -> None:
+    page = tmp_path / "models.md"
+    page.write_text(f"before\n{START}\n{END}\nafter\n")
+    write_table(page, [Row("tcn", "b", 1.0), Row("gru", "a", 0.5)], "command")
+    write_table(page, [Row("tcn", "b", 0.25)], "command")
+    text = page.read_text()
+    assert [line.split(" | ")[0] for line in text.splitlines() if line.startswith("| ")][2:] == ["| gru", "| tcn"]
+    assert "| 0.25 |" in text
+    assert "| 1.00 |" not in text
+    assert text.startswith("before\n")
+    assert text.endswith("\nafter\n")
+
+
+def test_planted_cells_are_inside_what_exists() -> None:
+    lengths = unequal_lengths(50, 0)
+    assert lengths.lengths is not None
+    assert not lengths.truth[np.arange(24) >= lengths.lengths[:, None]].any()
+    ward = charting(50, 0)
+    assert ward.observed is not None
+    assert (ward.truth <= ward.observed).all()
+    assert ward.truth.any(axis=(1, 2)).tolist() == (ward.y == 1).tolist()
