@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dynamask_mlflow.masks.config import ExplainConfig
     from dynamask_mlflow.masks.explain import explain
     from dynamask_mlflow.masks.result import Masks
+    from dynamask_mlflow.tracking.endpoint import Endpoint
     from dynamask_mlflow.tracking.flavor import (
         _load_pyfunc,
         get_default_pip_requirements,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Change": "masks.change.result",
     "DynamicMask": "masks.attribute",
+    "Endpoint": "tracking.endpoint",
     "ExplainConfig": "masks.config",
     "Masks": "masks.result",
     "explain": "masks.explain",
@@ -41,6 +43,7 @@ _HOMES = {
 __all__ = [
     "Change",
     "DynamicMask",
+    "Endpoint",
     "ExplainConfig",
     "Masks",
     "__version__",

@@ -36,3 +36,26 @@ def set_up_logging() -> None:
     handler = _WhereNobodyPrints()
     handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
     logger.addHandler(handler)
+
+
+def say(message: str) -> None:
+    """A warning that is seen on stderr whatever other libraries made of the logging configuration.
+
+    `logging.config` disables loggers that exist already unless told otherwise, and `logging.disable` silences all of
+    them: neither is meant for this package. A level that the user set on the package's logger holds.
+    """
+    set_up_logging()
+    logger = logging.getLogger(PACKAGE)
+    logger.disabled = False
+    if logger.level > logging.WARNING:
+        return
+    handlers = [*logger.handlers, *(logging.getLogger().handlers if logger.propagate else ())]
+    silenced = logger.manager.disable >= logging.WARNING
+    if silenced or not any(handler.level <= logging.WARNING and _prints(handler) for handler in handlers):
+        sys.stderr.write(f"WARNING {PACKAGE}: {message}\n")
+    if not silenced:
+        logger.warning("%s", message)
+
+
+def _prints(handler: logging.Handler) -> bool:
+    return not isinstance(handler, logging.NullHandler)

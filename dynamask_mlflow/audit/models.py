@@ -78,7 +78,7 @@ def resolve_model(uri: str) -> ModelRef:
 
 @dataclass(frozen=True, eq=False)
 class LoadedModel:
-    """The differentiable network of a version, its task, and the settings and reference that it was logged with."""
+    """The network of a version, differentiable where it can be, its task, and its settings and reference."""
 
     network: torch.nn.Module
     task: str
@@ -92,26 +92,33 @@ def load_network(ref: ModelRef, task: str | None, trust: str | list[str] | None 
     Args:
         trust: names of registered models that may bring code, or "all"; by default the variable DYNAMASK_TRUST.
     """
-    from dynamask_mlflow.tracking.unwrap import (
-        NoGradientsError,
-        differentiable_network,
-        reference_of,
-        settings_of,
-    )
+    from dynamask_mlflow.tracking.unwrap import NoModelError, reference_of, settings_of
 
     model = _load(ref, trust)
-    try:
-        network = differentiable_network(model)
-    except NoGradientsError as error:
-        raise AuditError(f"Expected a model with gradients, but {ref.uri} has none: {error}.") from error
     settings = settings_of(model)
-    if settings is not None:
-        if task is not None and task != settings.task:
-            raise AuditError(f"Expected the task {settings.task}, as {ref.uri} was logged, but got {task!r}.")
-        return LoadedModel(network, settings.task, settings, reference_of(model))
-    if task is None:
+    if settings is not None and task is not None and task != settings.task:
+        raise AuditError(f"Expected the task {settings.task}, as {ref.uri} was logged, but got {task!r}.")
+    known = task if settings is None else settings.task
+    if known is None:
         raise AuditError(f"Expected the setting `task`, since {ref.uri} does not say what it predicts.")
-    return LoadedModel(network, task)
+    try:
+        return LoadedModel(_network(model, known), known, settings, reference_of(model) if settings else None)
+    except NoModelError as error:
+        raise AuditError(f"Expected a model that predicts, but {ref.uri} does not: {error}.") from error
+
+
+def _network(model: Any, task: str) -> torch.nn.Module:
+    """The network inside, or the model itself as one without gradients."""
+    from dynamask_mlflow.masks.forward_only import ForwardOnly
+    from dynamask_mlflow.tracking.forward_model import Predictor
+    from dynamask_mlflow.tracking.unwrap import NoGradientsError, NoModelError, differentiable_network
+
+    try:
+        return differentiable_network(model)
+    except NoModelError:
+        raise
+    except NoGradientsError:
+        return ForwardOnly(Predictor(model, task))
 
 
 def _load(ref: ModelRef, trust: str | list[str] | None) -> Any:

@@ -90,7 +90,7 @@ def as_torch_model(model: Any, inputs: Tensor, task: str, shape: Sequence[int] |
     wrapped = _wrapped(model, inputs[:2])
     if not isinstance(wrapped, ForwardOnly) or task != "classification":
         return wrapped
-    return labelled(wrapped, inputs) if _are_labels(wrapped.answers(inputs[:2])) else wrapped
+    return labelled(wrapped, inputs) if are_labels(wrapped.answers(inputs[:2])) else wrapped
 
 
 def labelled(model: Callable[[Tensor], Any], inputs: Tensor) -> ForwardOnly:
@@ -138,7 +138,8 @@ def _is_array(found: Any) -> bool:
         return False
 
 
-def _are_labels(found: NDArray[Any]) -> bool:
+def are_labels(found: NDArray[Any]) -> bool:
+    """Whether answers are words or whole numbers, one each, and not probabilities, logits or values."""
     if found.dtype.kind != "f":
         return True
     return found.ndim == 1 and bool(np.isfinite(found).all()) and bool((found == np.round(found)).all())

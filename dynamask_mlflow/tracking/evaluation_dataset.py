@@ -9,6 +9,8 @@ import pandas as pd
 from mlflow.data.evaluation_dataset import EvaluationDataset
 from mlflow.exceptions import MlflowException
 
+from dynamask_mlflow.tracking.default_evaluator import teach_default_evaluator
+
 if TYPE_CHECKING:
     from dynamask_mlflow.evaluation.sequences import Sequences
     from dynamask_mlflow.tracking.dataset import SequenceDataset
@@ -27,6 +29,7 @@ class SequenceEvaluationDataset(EvaluationDataset):
                 "Expected no feature_names with sequences, whose channels have names of their own, "
                 f"but got {list(feature_names)}."
             )
+        teach_default_evaluator()
         sequences = dataset.sequences
         super().__init__(  # type: ignore[no-untyped-call]
             pd.DataFrame({COLUMN: pd.Series(list(sequences.x), dtype=object)}),

@@ -5,16 +5,16 @@ An error while this module is imported would break the evaluations of everybody 
 
 from __future__ import annotations
 
-import logging
+from collections.abc import Mapping
 from typing import Any
 
 from mlflow.models.evaluation.base import EvaluationResult, ModelEvaluator
 
+from dynamask_mlflow._logs import say
 from dynamask_mlflow._secrets import without_secrets
 from dynamask_mlflow.evaluation.config import EvaluationConfig, own_keys
 
-_logger = logging.getLogger(__name__)
-
+NAME = "dynamask"
 OWN_TYPES = ("sequence-classifier", "sequence-regressor")
 SHARED_TYPES = ("classifier", "regressor")
 
@@ -50,7 +50,7 @@ class DynamaskEvaluator(ModelEvaluator):
         cls, *, model_type: str | None, evaluator_config: dict[str, Any] | None = None, **kwargs: Any
     ) -> bool:
         """MLflow shows no data here: ours and the shared types are taken, and `evaluate` looks closer."""
-        config = evaluator_config or {}
+        config = _own_part(evaluator_config)
         if config.get("enabled") is False:
             return False
         return model_type in OWN_TYPES + SHARED_TYPES or (model_type is None and bool(own_keys(config)))
@@ -66,8 +66,8 @@ class DynamaskEvaluator(ModelEvaluator):
         model_id: str | None = None,
         **kwargs: Any,
     ) -> EvaluationResult | None:
-        """None (and one warning) for anything that is not about sequences or gives no gradients."""
-        config = {k: v for k, v in (evaluator_config or {}).items() if k not in _KEYS_OF_OTHERS}
+        """None (and one line on stderr) for anything that is not about sequences or has no model."""
+        config = {k: v for k, v in _own_part(evaluator_config).items() if k not in _KEYS_OF_OTHERS}
         if not hasattr(dataset, "sequences"):
             self._skip_other_data(model_type, config)
             return None
@@ -86,7 +86,7 @@ class DynamaskEvaluator(ModelEvaluator):
                 options=config,
             )
         except NoGradientsError as reason:
-            _logger.warning("dynamask: nothing was explained: %s. Masks need a network with gradients.", reason)
+            say(f"dynamask: nothing was explained: {reason}. Pass the model itself, as model=.")
             return None
         except ValueError as error:
             raise MlflowException.invalid_parameter_value(f"dynamask: {without_secrets(error)}") from error
@@ -96,11 +96,22 @@ class DynamaskEvaluator(ModelEvaluator):
         # `evaluators=None` on somebody's table looks the same as asking for us: say it once, not each time.
         if own_keys(config) or model_type in OWN_TYPES or "data" not in _told:
             _told.add("data")
-            _logger.warning(
+            say(
                 "dynamask: nothing was explained: the data are not sequences. Build them with "
                 "mlflow.data.from_sequences or from_long_frame, or switch this evaluator off with "
                 'evaluator_config={"dynamask": {"enabled": False}}.'
             )
+
+
+def _own_part(config: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The settings of this evaluator, given flat or under its name, as a list of evaluators wants them."""
+    given = dict(config or {})
+    own = given.pop(NAME, None)
+    if own is None:
+        return given
+    if not isinstance(own, Mapping):
+        raise ValueError(f"Expected settings as a mapping under {NAME!r}, but got {own!r}.")
+    return {**{k: v for k, v in given.items() if k != "default"}, **own}
 
 
 __all__ = ["DynamaskEvaluator", "EvaluationConfig"]

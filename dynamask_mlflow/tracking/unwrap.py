@@ -5,12 +5,11 @@ from __future__ import annotations
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from dynamask_mlflow.evaluation.model_settings import ModelSettings
 from dynamask_mlflow.evaluation.sequence_model import SequenceModel
-from dynamask_mlflow.evaluation.sequences import Sequences
-from dynamask_mlflow.masks.config import ExplainConfig
 
 if TYPE_CHECKING:
     import torch
@@ -25,6 +24,10 @@ TASK_OF = {
 
 class NoGradientsError(Exception):
     """The model gives predictions only; the message says why."""
+
+
+class NoModelError(NoGradientsError):
+    """There is no model to ask at all."""
 
 
 def as_given(model: Any) -> Any:
@@ -50,7 +53,7 @@ def differentiable_network(model: Any) -> torch.nn.Module:
     from mlflow.pyfunc import PyFuncModel, _ServedPyFuncModel
 
     if model is None:
-        raise NoGradientsError("no model was given, only predictions")
+        raise NoModelError("no model was given, only predictions, so nothing can be asked about perturbed sequences")
     if isinstance(model, SequenceModel):
         return model.network
     if isinstance(model, torch.nn.Module):
@@ -58,7 +61,7 @@ def differentiable_network(model: Any) -> torch.nn.Module:
     if isinstance(model, _ServedPyFuncModel):
         raise NoGradientsError(
             "the model runs in a server of its own (env_manager), which answers with predictions only; "
-            "use env_manager='local'"
+            "env_manager='local' would give its gradients"
         )
     if not isinstance(model, PyFuncModel):
         raise NoGradientsError("a plain function or an endpoint answers with predictions only")
@@ -75,26 +78,27 @@ def differentiable_network(model: Any) -> torch.nn.Module:
     )
 
 
-def require_gradients(network: torch.nn.Module, sequences: Sequences, config: ExplainConfig) -> None:
-    """Raise `NoGradientsError` if the network cuts its input off; other faults are for the fit to name.
+def with_probabilities(network: torch.nn.Module, x: NDArray[np.float32], task: str, device: str) -> torch.nn.Module:
+    """The network, or one that gives probabilities where it answers with labels alone.
 
-    The network is tried in evaluation mode, so that nothing in it changes.
+    It is tried in evaluation mode, so that nothing in it changes. Other faults are for the fit to name.
     """
     import torch
 
-    from dynamask_mlflow.evaluation.sanity import bind
     from dynamask_mlflow.masks.black_box import frozen, resolve_device
-    from dynamask_mlflow.masks.model_output import read_output
+    from dynamask_mlflow.masks.forward_only import labelled
+    from dynamask_mlflow.masks.process_state import untouched_process
 
-    where, rows = resolve_device(config.device), torch.arange(min(2, len(sequences)))
-    binding = bind(network, sequences, config)
+    if task != "classification":
+        return network
+    where = resolve_device(device)
     try:
-        with frozen(network, where):
-            y = read_output(binding.model_of(rows, where)(binding.inputs_of(rows, where).requires_grad_()))
+        with untouched_process(network), frozen(network, where), torch.no_grad():
+            y = network(torch.tensor(x[:2], device=where))
+            labels = isinstance(y, torch.Tensor) and not y.is_floating_point()
+            return labelled(network, torch.as_tensor(x, device=where)) if labels else network
     except Exception:
-        return
-    if not y.requires_grad:
-        raise NoGradientsError("the network's output carries no gradient (labels, argmax, .detach() or no_grad inside)")
+        return network
 
 
 def layout_of(model: Any, shape: tuple[int, ...]) -> str:

@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from mlflow.exceptions import MlflowException
 from small_evaluations import QUICK, X, data, evaluate, numbers
 from small_networks import (
     STEPS,
@@ -174,30 +173,37 @@ def test_the_old_name_of_evaluate_works_and_no_evaluator_need_be_named(store: Pa
 
 
 @pytest.mark.parametrize("kind", ["classifier", "sequence-classifier"])
-def test_targets_at_every_step_beside_the_default_evaluator_work_or_say_what_does(
-    store: Path, tmp_path: Path, kind: str
+def test_targets_at_every_step_leave_the_default_evaluator_out_with_one_line(
+    store: Path, tmp_path: Path, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     dynamask_mlflow.save_model(StepwiseClassifier(), tmp_path / "m", task="classification", input_example=X[:2])
     options: Any = {"evaluators": ["default", "dynamask"], "evaluator_config": {"dynamask": QUICK}}
     targets = data(targets=(X[:, :, 1] > 0).astype(int))
-    if kind == "classifier":
-        with pytest.raises(MlflowException, match=r"shape \(30, 10\)\. Evaluate with model_type='sequence-classifier'"):
-            mlflow.models.evaluate(str(tmp_path / "m"), targets, model_type=kind, **options)
-    else:
+    with caplog.at_level(logging.WARNING):
         result = mlflow.models.evaluate(str(tmp_path / "m"), targets, model_type=kind, **options)
-        assert result.metrics["dynamask/instances"] == 6
+    assert result.metrics["dynamask/instances"] == 6
+    left_out = "default evaluator is left out: it wants one target for each sequence, but got targets of shape (30, 10)"
+    assert caplog.text.count(left_out) == (kind == "classifier")
 
 
-def test_a_plain_function_gets_one_warning_and_the_default_evaluator_goes_on(
+def test_a_plain_function_of_labels_is_explained_beside_the_default_evaluator(
     store: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     def model(table: pd.DataFrame) -> np.ndarray:
         return np.array([int(row[-3:, 1].mean() > 0) for row in table["sequence"]])
 
     with caplog.at_level(logging.WARNING):
-        result = mlflow.models.evaluate(model, data(), model_type="classifier", evaluators=["default", "dynamask"])
+        result = mlflow.models.evaluate(
+            model,
+            data(),
+            model_type="classifier",
+            evaluators=["default", "dynamask"],
+            evaluator_config={"dynamask": {**QUICK, "forward_budget": 120}},
+        )
     assert result.metrics["accuracy_score"] == 1.0
-    assert not numbers(result)
+    masks = result.artifacts["dynamask_masks"].content.masks
+    assert masks[:, -3:, 1].sum() > 0.5 * masks.sum()
     said = [r.getMessage() for r in caplog.records if r.name.startswith("dynamask_mlflow")]
-    assert len(said) == 1
-    assert "a plain function or an endpoint answers with predictions only" in said[0]
+    assert len(said) == 2
+    assert "labels alone" in said[0]
+    assert "a plain function or an endpoint answers with predictions only" in said[1]

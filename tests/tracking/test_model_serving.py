@@ -65,5 +65,14 @@ def test_a_served_model_predicts_and_explains(tmp_path: Path, network: GRUClassi
         )
         assert refused.status_code == 400
         assert "magic" in refused.text
+        # The server gives no gradients: forward passes over REST find what gradients find.
+        endpoint = dynamask_mlflow.Endpoint(server.url, params={"output": "probability"})
+        served = dynamask_mlflow.explain(endpoint, X, forward_budget=60, progress=False)
+        local = dynamask_mlflow.explain(network, X, progress=False)
+        assert set(served.algorithm) == {"forward passes"}
+        np.testing.assert_allclose(served.diagnostics["answer"], local.diagnostics["answer"], atol=1e-3)
+        np.testing.assert_array_equal(served.direction, local.direction)
+        with pytest.raises(ValueError, match="status 400"):
+            dynamask_mlflow.Endpoint(server.url)(X[:, :2])
     finally:
         server.stop()

@@ -12,9 +12,7 @@ from mlflow.pyfunc import _ServedPyFuncModel
 from mlflow.pyfunc.scoring_server.client import ScoringServerClient
 from small_networks import GRUClassifier, sequences
 
-from dynamask_mlflow.evaluation.sequences import as_sequences
-from dynamask_mlflow.masks.config import ExplainConfig
-from dynamask_mlflow.tracking.unwrap import NoGradientsError, differentiable_network, require_gradients
+from dynamask_mlflow.tracking.unwrap import NoGradientsError, differentiable_network, with_probabilities
 
 X, _ = sequences(4)
 
@@ -62,7 +60,7 @@ def test_a_module_is_taken_as_it_is() -> None:
         (lambda table: table, "a plain function or an endpoint"),
         (
             _ServedPyFuncModel(Model(), ScoringServerClient("127.0.0.1", 1), server_pid=0),
-            "a server of its own .* use env_manager='local'",
+            "a server of its own .* env_manager='local' would",
         ),
     ],
 )
@@ -86,7 +84,11 @@ def test_a_sklearn_model_has_none(tmp_path: Path) -> None:
         differentiable_network(mlflow.pyfunc.load_model(str(tmp_path / "m")))
 
 
-def test_a_network_that_answers_with_labels_cuts_the_gradient() -> None:
-    require_gradients(GRUClassifier(), as_sequences(X), ExplainConfig())
-    with pytest.raises(NoGradientsError, match="carries no gradient"):
-        require_gradients(Labels(), as_sequences(X), ExplainConfig())
+def test_a_network_that_answers_with_labels_gives_probabilities() -> None:
+    network = GRUClassifier()
+    assert with_probabilities(network, X, "classification", "cpu") is network
+    labels = with_probabilities(Labels(), X, "classification", "cpu")
+    chances = labels(torch.as_tensor(X))
+    assert chances.shape == (4, 2)
+    torch.testing.assert_close(chances.amax(1), torch.full((4,), 0.99))
+    torch.testing.assert_close(chances.sum(1), torch.ones(4))

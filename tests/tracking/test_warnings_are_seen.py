@@ -47,3 +47,26 @@ def test_handlers_of_the_root_logger_get_the_records_as_task_logs_of_airflow_nee
     )
     out = said(PACKAGE, collect, WARN, "logging.getLogger('dynamask_mlflow').info('three shards')")
     assert out.splitlines() == ["task log: no gradients here", "task log: three shards"]
+
+
+SAY = "from dynamask_mlflow._logs import say; say('no gradients here')"
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        [],
+        [PACKAGE, "import logging.config; logging.config.dictConfig({'version': 1})"],
+        ["import logging; logging.disable(logging.CRITICAL)"],
+        ["import logging; logging.getLogger().setLevel('CRITICAL')"],
+        [PACKAGE, "import logging; logging.getLogger('dynamask_mlflow').handlers = [logging.NullHandler()]"],
+        ["import logging; logging.basicConfig(level='ERROR')"],
+    ],
+    ids=str,
+)
+def test_a_refusal_is_seen_once_whatever_the_configuration(before: list[str]) -> None:
+    assert said(*before, SAY).count("no gradients here") == 1
+
+
+def test_a_refusal_is_not_seen_where_the_user_wants_errors_alone() -> None:
+    assert "no gradients" not in said(PACKAGE, "import logging; logging.getLogger('dynamask_mlflow').setLevel(40)", SAY)
