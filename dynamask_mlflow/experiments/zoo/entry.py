@@ -10,7 +10,7 @@ from typing import Any
 
 from dynamask_mlflow.experiments.zoo.planted import Planted, one_event
 
-MODULES = ("torch_entries",)
+MODULES = ("torch_entries", "forward_entries")
 """Modules of this package whose ENTRIES make the zoo."""
 
 
