@@ -131,10 +131,11 @@ def pyfunc(planted: Planted, name: str) -> str:
     """A model of one's own that gives risks from arrays, without a signature."""
     import mlflow.pyfunc
     import torch
+    from mlflow.pyfunc.model import PythonModel
 
     network = train_network(lambda: Gru(CHANNELS), {"x": planted.x}, planted.y)
 
-    class Risk(mlflow.pyfunc.PythonModel):
+    class Risk(PythonModel):  # type: ignore[misc]
         def predict(self, context: Any, model_input: Any, params: Any = None) -> Any:
             with torch.no_grad():
                 x = torch.as_tensor(np.asarray(model_input, dtype=np.float32))
