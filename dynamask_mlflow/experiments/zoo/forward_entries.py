@@ -99,26 +99,29 @@ def _rocket() -> Any:
 
 def onnx(planted: Planted, name: str) -> str:
     """A TCN exported to ONNX, by `mlflow.onnx`."""
-    import io
+    import tempfile
+    from pathlib import Path
 
     import mlflow.onnx
     import torch
-    from onnx import load_model_from_string
+    from onnx import load_model
 
     network = train_network(lambda: Tcn(CHANNELS), {"x": planted.x}, planted.y)
-    file = io.BytesIO()
-    torch.onnx.export(
-        network,
-        (torch.from_numpy(planted.x[:2]),),
-        file,
-        input_names=["x"],
-        output_names=["logits"],
-        dynamic_axes={"x": {0: "batch"}, "logits": {0: "batch"}},
-        dynamo=False,
-    )
+    with tempfile.TemporaryDirectory() as scratch:
+        path = str(Path(scratch, "model.onnx"))
+        torch.onnx.export(
+            network,
+            (torch.from_numpy(planted.x[:2]),),
+            path,
+            input_names=["x"],
+            output_names=["logits"],
+            dynamic_axes={"x": {0: "batch"}, "logits": {0: "batch"}},
+            dynamo=False,
+        )
+        exported = load_model(path)
     return _uri(
         mlflow.onnx.log_model(
-            load_model_from_string(file.getvalue()),
+            exported,
             name=name,
             signature=_tensor_signature(STEPS, CHANNELS),
             registered_model_name=name,
@@ -135,7 +138,7 @@ def pyfunc(planted: Planted, name: str) -> str:
 
     network = train_network(lambda: Gru(CHANNELS), {"x": planted.x}, planted.y)
 
-    class Risk(PythonModel):  # type: ignore[misc]
+    class Risk(PythonModel):
         def predict(self, context: Any, model_input: Any, params: Any = None) -> Any:
             with torch.no_grad():
                 x = torch.as_tensor(np.asarray(model_input, dtype=np.float32))
