@@ -1,4 +1,4 @@
-"""Models that only predict: trees, scikit-learn, ONNX, Keras, any pyfunc, a function."""
+"""Models that only predict: trees, scikit-learn, ONNX, any pyfunc."""
 
 from __future__ import annotations
 
@@ -149,23 +149,6 @@ def pyfunc(planted: Planted, name: str) -> str:
     )
 
 
-def function(planted: Planted, name: str) -> Any:
-    """A function handed to `evaluate` as it is, on windows in one row, as a client of an endpoint would be."""
-    import torch
-
-    network = train_network(lambda: Gru(CHANNELS), {"x": planted.x}, planted.y)
-
-    def risk(rows: NDArray[Any]) -> NDArray[Any]:
-        if rows.ndim != 2:
-            raise TypeError("windows in one row only")
-        with torch.no_grad():
-            x = torch.from_numpy(rows.reshape(-1, STEPS, CHANNELS))
-            answer: NDArray[Any] = network(x).softmax(-1).numpy()
-        return answer
-
-    return risk
-
-
 ENTRIES = (
     Entry("xgboost", "boosted trees on flat windows, `mlflow.xgboost`", xgboost, rivals=_RIVALS, needs=("xgboost",)),
     Entry(
@@ -184,5 +167,4 @@ ENTRIES = (
     ),
     Entry("onnx", "a TCN, `mlflow.onnx`", onnx, rivals=_RIVALS, needs=("onnx", "onnxruntime")),
     Entry("pyfunc", "a GRU in a pyfunc of one's own, risks, no signature", pyfunc, rivals=_RIVALS),
-    Entry("function", "a function of flat windows", function, rivals=_RIVALS, options={"shape": [STEPS, CHANNELS]}),
 )
