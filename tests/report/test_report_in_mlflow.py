@@ -118,7 +118,10 @@ def test_report_is_browsed_inside_the_mlflow_ui(browser: Any, server: str, tmp_p
     leading = data.channel_names[int(np.asarray(data.masks)[n].sum(axis=0).argmax())]
     heat.hover(position={"x": heat.bounding_box()["width"] / 2, "y": 54})
     assert frame.locator("#tip").inner_text().startswith(f"{leading}, hour ")
-    assert "mask 0." in frame.locator("#tip").inner_text() or "mask 1." in frame.locator("#tip").inner_text()
+    assert (
+        "salient with probability 0." in frame.locator("#tip").inner_text()
+        or "salient with probability 1." in frame.locator("#tip").inner_text()
+    )
     page.screenshot(path=tmp_path / "instance.png")
     page.close()
     assert complaints == []
