@@ -4,9 +4,9 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 RUN_STAMP := $(VENV)/.installed-to-run
-# uv where it is present, five times as fast; torch always by pip, which finds the CPU build of the version in constraints.txt.
+# UV=1 installs with uv, which does not read pip's configuration; torch always by pip, which finds the CPU build.
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
-INSTALL := $(if $(shell command -v uv),uv pip install --quiet --python $(BIN)/python --constraint constraints.txt,$(PIP))
+INSTALL := $(if $(UV),uv pip install --quiet --python $(BIN)/python --constraint constraints.txt,$(PIP))
 
 .PHONY: help install demo airflow-demo ui test test-fast test-celery lint docs bench matrix wheel-test settings mutants soak kills
 .PHONY: frontend clean
@@ -32,7 +32,7 @@ $(STAMP): $(RUN_STAMP)
 test: $(STAMP)  ## run the whole test suite
 	$(BIN)/python -m pytest
 
-test-fast: $(STAMP)  ## the inner loop: engine, metrics, command line; under two minutes
+test-fast: $(STAMP)  ## the inner loop: engine, metrics, data, command line
 	$(BIN)/python -m pytest -q -n 2 -m 'not slow and not server and not browser' $(FAST)
 
 test-celery: $(STAMP)  ## audits on two Celery workers, one of which is lost

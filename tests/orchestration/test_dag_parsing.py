@@ -1,4 +1,4 @@
-"""DAG files parse quickly, without torch and MLflow, and hold what they promise."""
+"""DAG files parse without torch and MLflow, and hold what they promise."""
 
 from __future__ import annotations
 
@@ -13,23 +13,21 @@ pytest.importorskip("airflow.sdk")
 DAGS = Path(__file__).parents[2] / "dags"
 HEAVY = {"torch", "mlflow", "numpy", "pandas"}
 PARSE = """
-import json, runpy, sys, time
+import json, runpy, sys
 import airflow.sdk
 from airflow.sdk import DAG, task
-start = time.process_time()
 for path in sys.argv[1:]:
     runpy.run_path(path)
-print(json.dumps({"seconds": time.process_time() - start, "modules": sorted(m.partition(".")[0] for m in sys.modules)}))
+print(json.dumps(sorted(m.partition(".")[0] for m in sys.modules)))
 """
 
 
-def test_dag_files_parse_quickly_and_without_torch_and_mlflow() -> None:
+def test_dag_files_parse_without_torch_and_mlflow() -> None:
     files = sorted(map(str, DAGS.glob("*.py")))
     assert len(files) == 4
     done = subprocess.run([sys.executable, "-c", PARSE, *files], capture_output=True, text=True, check=True)
     found = json.loads(done.stdout.splitlines()[-1])
-    assert not HEAVY & set(found["modules"])
-    assert found["seconds"] < 1  # of the processor, for all files together, Airflow itself being loaded
+    assert not HEAVY & set(found)
 
 
 def test_the_provider_is_known_to_airflow_and_its_classes_are_light() -> None:
