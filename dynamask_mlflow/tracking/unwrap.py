@@ -31,7 +31,10 @@ class NoModelError(NoGradientsError):
 
 
 def as_given(model: Any) -> Any:
-    """A network or a loaded model of our flavor as it was handed to `evaluate`, which wraps whatever can be called."""
+    """A network or a loaded model of our flavor as it was handed to `evaluate`, which wraps whatever can be called.
+
+    Only MLflow's own wrappers are opened: a user's function that calls a network is another model than that network.
+    """
     import torch
 
     predict = getattr(type(getattr(model, "python_model", None)), "predict", None)
@@ -41,6 +44,8 @@ def as_given(model: Any) -> Any:
         if isinstance(function, torch.nn.Module | SequenceModel):
             return function
         if id(function) in seen or not isinstance(function, FunctionType):
+            continue
+        if function.__module__.partition(".")[0] != "mlflow":
             continue
         seen.add(id(function))
         waiting += [cell.cell_contents for cell in function.__closure__ or ()]

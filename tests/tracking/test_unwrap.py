@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 import torch
 from mlflow.models import Model
+from mlflow.models.evaluation.base import _get_model_from_function
 from mlflow.pyfunc import _ServedPyFuncModel
 from mlflow.pyfunc.scoring_server.client import ScoringServerClient
 from small_networks import GRUClassifier, sequences
 
-from dynamask_mlflow.tracking.unwrap import NoGradientsError, differentiable_network, with_probabilities
+from dynamask_mlflow.tracking.unwrap import NoGradientsError, as_given, differentiable_network, with_probabilities
 
 X, _ = sequences(4)
 
@@ -51,6 +52,13 @@ def test_a_custom_model_may_offer_its_network(tmp_path: Path) -> None:
 def test_a_module_is_taken_as_it_is() -> None:
     network = GRUClassifier()
     assert differentiable_network(network) is network
+    assert as_given(_get_model_from_function(network)) is network
+
+
+def test_a_function_that_calls_a_network_is_not_that_network() -> None:
+    network = GRUClassifier()
+    wrapped = _get_model_from_function(lambda x: -network(torch.as_tensor(x)))
+    assert as_given(wrapped) is wrapped
 
 
 @pytest.mark.parametrize(
