@@ -14,7 +14,7 @@ PREFIX = "dynamask"
 
 @dataclass(frozen=True)
 class Point:
-    """One value of one metric. Curves have several, at step = 100 x area."""
+    """One value of one metric. Curves have several, at step = 1000 x area."""
 
     key: str
     value: float
@@ -70,10 +70,10 @@ def _of_run(prefix: str, run: MethodRun) -> dict[str, float]:
 def _curves_of_run(prefix: str, run: MethodRun, areas: tuple[float, ...]) -> list[Point]:
     drawn = {name: (areas, values) for name, values in run.scores.curves.items()}
     drawn["error"] = (tuple(run.masks.areas), run.error_curve())
-    points = {}  # areas below one percent fall on one step; the largest of them stays
+    points = {}  # areas below a thousandth fall on one step; the largest of them stays
     for name, (grid, values) in drawn.items():
         for area, value in zip(grid, values, strict=True):
             if np.isfinite(value):
-                step = round(100 * area)
+                step = round(1000 * area)
                 points[name, step] = Point(f"{prefix}/curve/{name}", float(value), step)
     return list(points.values())

@@ -1,6 +1,7 @@
 """The code blocks of a Markdown page, and how they are run.
 
-A block that cannot run has a comment on the line before it: `<!-- not run: the reason -->`. In a page that a command
+A block that cannot run has a comment on the line before it: `<!-- not run: the reason -->`;
+one that `tests/orchestration` runs on a real scheduler has `<!-- run: scheduler -->`. In a page that a command
 writes, all blocks may be covered by one comment: `<!-- blocks not run: the reason -->`.
 """
 
@@ -21,6 +22,7 @@ from dynamask_mlflow.cli import main
 ROOT = Path(__file__).parents[2]
 _FENCE = re.compile(r"^( *)```(\w*)[^\n]*\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
 _NOT_RUN = re.compile(r"<!-- not run: *(.*?) *-->\s*$")
+_ON_A_SCHEDULER = "<!-- run: scheduler -->"
 _PAGE_NOT_RUN = re.compile(r"<!-- blocks not run: *(.*?) *-->")
 SHELLS = ("bash", "sh", "console")
 VERDICTS = (0, 1, 2, 4)  # what an audit may end with; 3 is an error
@@ -48,8 +50,11 @@ def blocks_of(page: str) -> list[Block]:
     whole = _PAGE_NOT_RUN.search(text)
     found = []
     for match in _FENCE.finditer(text):
-        marked = _NOT_RUN.search(text[: match.start()].rstrip(" \n"))
-        reason = marked.group(1) if marked else whole.group(1) if whole else None
+        before = text[: match.start()].rstrip(" \n")
+        marked = _NOT_RUN.search(before) or whole
+        reason = marked.group(1) if marked else None
+        if before.endswith(_ON_A_SCHEDULER):
+            reason = "tests/orchestration runs it"
         indent = match.group(1)
         body = "\n".join(line.removeprefix(indent) for line in match.group(3).splitlines())
         found.append(Block(page, text.count("\n", 0, match.start()) + 1, match.group(2), body, reason))

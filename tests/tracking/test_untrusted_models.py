@@ -365,10 +365,10 @@ def test_a_model_that_is_called_signed_is_not_trusted_by_its_name() -> None:
 
 
 def test_the_command_line_passes_trust_on_to_the_processes_that_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dynamask_mlflow.cli.audit import _open
+    from dynamask_mlflow.cli.audit import open_settings
 
     monkeypatch.setenv("DYNAMASK_TRUST", "")
-    _open(None, None, (), 1, ("it's planted", "icu"))
+    open_settings(None, None, (), 1, ("it's planted", "icu"))
     assert is_trusted("icu")
     assert is_trusted("it's planted")
     assert not is_trusted("other")
