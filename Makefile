@@ -29,8 +29,8 @@ $(STAMP): $(RUN_STAMP)
 	$(INSTALL) --editable '.[all,dev,docs]'
 	@touch $@
 
-test: $(STAMP)  ## run the whole test suite
-	$(BIN)/python -m pytest
+test: $(STAMP)  ## run the whole test suite, in two processes
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-fast: $(STAMP)  ## the inner loop: engine, metrics, data, command line
 	$(BIN)/python -m pytest -q -n 2 -m 'not slow and not server and not browser' $(FAST)
