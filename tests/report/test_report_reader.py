@@ -18,6 +18,12 @@ pytestmark = pytest.mark.browser
 AXE = Path(__file__).parents[2] / "frontend" / "node_modules" / "axe-core" / "axe.min.js"
 
 
+def drawn(page: Any) -> None:
+    """Figures are drawn when the browser tells them their size, a frame after they are put into the page."""
+    page.locator(".detail .heat .overlay").first.wait_for(state="attached")
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
 def open_instances(page: Any) -> None:
     page.click("#tab-instances")
     page.locator(".detail .heat .overlay").first.wait_for()
@@ -85,8 +91,7 @@ def test_filters_take_the_detail_pane_along_and_search_knows_channels(watch: Any
     assert page.locator(".count").inner_text().startswith(f"{np.count_nonzero(led)} of 40")
     assert page.locator(".detail h2").first.inner_text() in np.asarray(data.ids)[led]
     page.fill("input[aria-label='Find a channel']", "platelets")
-    rows = page.locator(".detail .heat").first.get_attribute("data-rows")
-    assert rows == "1"
+    page.locator(".detail .heat[data-rows='1']").first.wait_for()
     assert complaints == []
 
 
@@ -130,16 +135,19 @@ def test_long_and_wide_sequences_can_be_zoomed_and_panned(watch: Any) -> None:
     open_instances(page)
     heat = page.locator(".detail .heat")
     plot = "node => JSON.parse(node.dataset.plot)"
+    drawn(page)
     whole = heat.evaluate(plot)["across"]
     heat.focus()
     page.keyboard.press("ArrowRight")
     page.keyboard.press("End")
     for _ in range(6):
         page.keyboard.press("+")
+    drawn(page)
     near = heat.evaluate(plot)
     assert near["across"] > 30 * whole
     assert near["from"] + 5000 / 64 >= 4990
     page.get_by_role("button", name="The whole length").click()
+    drawn(page)
     assert heat.evaluate(plot)["across"] == whole
     assert page.locator(".detail .minimap").is_visible()
     assert complaints == []
@@ -157,7 +165,7 @@ def test_another_target_can_be_chosen(watch: Any) -> None:
     page.keyboard.press("ArrowRight")
     assert page.locator("#tip").inner_text().startswith("c0")
     page.select_option("select[aria-label='Which answer is explained']", label="horizon 6")
-    page.locator(".detail .heat .overlay").wait_for()
+    drawn(page)
     page.locator(".detail .heat").focus()
     page.keyboard.press("ArrowRight")
     assert page.locator("#tip").inner_text().startswith("c2")
