@@ -281,8 +281,9 @@ def count(place: Place, tally: Tally, expected: dict[str, dict[str, float]]) -> 
 
 def soak(minutes: float, seed: int, folder: Path) -> dict[str, Any]:
     from dynamask_mlflow.audit import audit_history
+    from dynamask_mlflow.cli.airflow_local import free_port
 
-    place, tally, rng = Place(folder, _free_port()), Tally(), random.Random(seed)
+    place, tally, rng = Place(folder, free_port()), Tally(), random.Random(seed)
     place.spools.mkdir(parents=True)
     place.start_server()
     try:
@@ -314,14 +315,6 @@ def soak(minutes: float, seed: int, folder: Path) -> dict[str, Any]:
         "server MB, second half": max(tally.server_megabytes[half:], default=0),
         "wrong": tally.wrong,
     }  # fmt: skip
-
-
-def _free_port() -> int:
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def write_page(path: Path, found: dict[str, Any]) -> None:
