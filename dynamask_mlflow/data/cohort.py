@@ -38,10 +38,11 @@ def select_cohort(
         raise DataError(f"Expected label to be one of {', '.join(LABELS)}, but got {label!r}.")
     short = stays["los_hours"] < hours
     died_early = stays["death_hours"] < hours
+    age = stays["age"].where(stays["age"] >= 0)  # -1 is how some tables write a missing one
     clocked = bool(stays["los_hours"].notna().any())
     rules = [
         ("the time of admission or discharge is missing", stays["los_hours"].isna() & clocked),
-        (f"younger than {MINIMUM_AGE}", stays["age"] < MINIMUM_AGE),
+        (f"younger than {MINIMUM_AGE}", age < MINIMUM_AGE),
         (f"died within {hours} h", short & died_early),
         (f"left the unit within {hours} h", short & ~died_early),
     ]
@@ -57,9 +58,8 @@ def select_cohort(
     if not kept.any():
         counts = "; ".join(f"{e.reason}: {e.count}" for e in exclusions if e.count)
         raise DataError(f"Expected stays of adults of at least {hours} h, but none of {len(stays)} is left ({counts}).")
-    cohort = stays[kept].reset_index(drop=True)
+    cohort = stays.assign(age=age.clip(upper=AGE_CAP))[kept].reset_index(drop=True)
     cohort["label"] = cohort[LABELS[label]].astype(np.float32)
-    cohort["age"] = cohort["age"].clip(upper=AGE_CAP)
     return cohort, exclusions, _leaks(cohort, hours)
 
 

@@ -46,7 +46,7 @@ def check_stays(stays: pd.DataFrame, label: str) -> list[Finding]:
             stays["death_hours"] < 0,
             "death after admission (death_hours)",
         ),
-        ("warning", "age", "age", stays["age"] < 0, "no negative age"),
+        ("warning", "age", "age", stays["age"] < 0, "no negative age (taken as missing)"),
     ]
     return [
         Finding(
@@ -89,15 +89,9 @@ def _check_hours(grid: Grid) -> list[Finding]:
 
 
 def _check_channel(channel: Channel, tally: dict[str, int], units: dict[str, int]) -> list[Finding]:
-    found = []
-    name, read, outside = channel.name, tally["read"], tally["low"] + tally["high"]
-    if outside:
-        suspicious = outside >= WRONG_UNIT_SHARE * read
-        message = (
-            f"{outside} of {read} values of {name} are out of range ({tally['low']} too low, "
-            f"{tally['high']} too high) and left out{': wrong unit?' if suspicious else '.'}"
-        )
-        found.append(Finding("warning" if suspicious else "note", "range", name, outside, message))
+    name, read = channel.name, tally["read"]
+    outside = range_finding(name, read, tally["low"], tally["high"])
+    found = [outside] if outside else []
     if units:
         listed = ", ".join(f"{unit!r} x {count}" for unit, count in sorted(units.items()))
         message = f"Expected {name} in {channel.unit}, but {tally['unit']} of {read} values differ ({listed})."
@@ -109,6 +103,19 @@ def _check_channel(channel: Channel, tally: dict[str, int], units: dict[str, int
         message = f"{tally['not_numeric']} of {read} events of {name} have no numeric value."
         found.append(Finding("note", "unreadable", name, tally["not_numeric"], message))
     return found
+
+
+def range_finding(channel: str, read: int, low: int, high: int) -> Finding | None:
+    """Values that were left out since they are too low or too high: a warning if they are many."""
+    outside = low + high
+    if not outside:
+        return None
+    suspicious = outside >= WRONG_UNIT_SHARE * read
+    message = (
+        f"{outside} of {read} values of {channel} are out of range ({low} too low, {high} too high) and left "
+        f"out{': wrong unit?' if suspicious else '.'}"
+    )
+    return Finding("warning" if suspicious else "note", "range", channel, outside, message)
 
 
 def check_tensor(

@@ -41,7 +41,7 @@ class Channel:
     Attributes:
         name: as it appears in the tensor and the model. label: as a clinician knows it, "Potassium (lab)".
         kind: "lab", "vital" or "static".
-        groups: the codes, by unit.
+        groups: the codes, by unit; of a static channel one without codes, if it has a range.
         fill: how gaps between observations are filled (`FILLS`).
         unit: of the tensor before standardisation.
         default: what stands before the first observation; None is the mean of the training patients.
@@ -197,8 +197,8 @@ def _channel(entry: Any, fill_by_kind: Mapping[str, str], where: str) -> Channel
     if kind == "static" and not entry.get("static"):
         raise DataError(f"Expected channel {name} of kind static to name a column of the stays, but got none.")
     groups = []
-    if entry.get("codes"):
-        groups.append(_group(entry, name))
+    if entry.get("codes") or (kind == "static" and {"range", "missing", "scale", "offset", "convert"} & set(entry)):
+        groups.append(_group({"codes": {}, **entry}, name))
     for other in entry.get("also", ()):
         _reject_unknown(other, group_keys, f"channel {name} of {where}")
         groups.append(_group({"range": entry.get("range", [None, None]), **other}, name))

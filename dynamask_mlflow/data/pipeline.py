@@ -15,11 +15,12 @@ from dynamask_mlflow.data.cohort import LABELS, Exclusion, select_cohort
 from dynamask_mlflow.data.dataset import StayDataset
 from dynamask_mlflow.data.engine import Engine
 from dynamask_mlflow.data.errors import DataError, raise_errors
-from dynamask_mlflow.data.features import Channel, FeatureSet, load_feature_set
+from dynamask_mlflow.data.features import FeatureSet, load_feature_set
 from dynamask_mlflow.data.grid import Grid, fill_grid
 from dynamask_mlflow.data.preprocess import Preprocessing
 from dynamask_mlflow.data.sources.base import HOUR, Source
 from dynamask_mlflow.data.split import SHARES, split_by_patient
+from dynamask_mlflow.data.static import fill_static
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -89,7 +90,7 @@ def build(
     findings += leaks + unknown + contracts.check_events(features, codes, grid)
     values, observed = grid.means()
     empty = np.asarray(~observed.any(axis=(1, 2)))
-    _fill_static(features, cohort, values, observed)
+    findings += fill_static(features, cohort, values, observed)
     coverage = _coverage(features, observed, empty)
     keep, more = _screen(features, observed, empty, required)
     exclusions += more
@@ -168,31 +169,6 @@ def register_cohort(engine: Engine, cohort: pd.DataFrame, hours: int) -> str:
         }
     )
     return engine.register("cohort", table)
-
-
-def _fill_static(features: FeatureSet, cohort: pd.DataFrame, values: NDArray[Any], observed: NDArray[Any]) -> None:
-    for index, channel in enumerate(features.channels):
-        if channel.kind == "static":
-            column = _static(channel, cohort)
-            known = np.isfinite(column)
-            values[:, :, index] = np.where(known, column, 0)[:, None]
-            observed[:, :, index] = known[:, None]
-
-
-def _static(channel: Channel, cohort: pd.DataFrame) -> NDArray[np.float64]:
-    if channel.static not in cohort:
-        raise DataError(f"Expected channel {channel.name} to name a column of the stays, but got {channel.static!r}.")
-    column = cohort[channel.static]
-    if not channel.levels:
-        return column.to_numpy(dtype=np.float64)
-    other = np.nan if channel.other is None else channel.other
-
-    def level(text: Any) -> float:
-        if not isinstance(text, str) or not text:
-            return np.nan
-        return next((value for prefix, value in channel.levels.items() if text.upper().startswith(prefix)), other)
-
-    return np.array([level(text) for text in column], dtype=np.float64)
 
 
 def _coverage(features: FeatureSet, observed: NDArray[np.bool_], empty: NDArray[np.bool_]) -> dict[str, int]:

@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from open_data import open_data
 
 pytest.importorskip("duckdb")
 
 INTIME = pd.Timestamp("2150-03-01 10:20:00")
 
 
-def _open_data(name: str) -> Path:
-    root = Path(os.environ.get("DYNAMASK_DATA", Path(__file__).parents[3] / "shared" / "data"))
-    if not (root / name).is_dir():
-        pytest.skip(f"{name} is not at {root}; set DYNAMASK_DATA to the folder that holds it")
-    return root / name
-
-
 @pytest.fixture(scope="session")
 def mimic3_demo() -> Path:
-    return _open_data("mimic3-demo")
+    return open_data("mimic3-demo")
 
 
 @pytest.fixture(scope="session")
 def physionet() -> Path:
-    return _open_data("physionet2012-set-a")
+    return open_data("physionet2012-set-a")
 
 
 def hospital(stays: int = 40) -> dict[str, pd.DataFrame]:

@@ -143,6 +143,24 @@ def test_a_yaib_folder_gives_its_cells_statics_and_labels(times: Any, suffix: st
     assert dict(zip(dataset.ids.tolist(), dataset.labels.tolist(), strict=True))["3"] == 1.0
 
 
+def test_descriptors_out_of_range_are_missing_and_counted(tmp_path: Path) -> None:
+    folder = _yaib(tmp_path / "yaib", HOURS)
+    sta = pd.read_parquet(folder / "sta.parquet")
+    sta.loc[[3, 4], "height"] = -1.0  # missing, as PhysioNet writes it
+    sta.loc[5, "height"] = 1.7  # metres
+    sta.loc[6, "age"] = -1.0
+    sta.to_parquet(folder / "sta.parquet", index=False)
+    dataset = build(open_source("ricu", str(folder)), BuildConfig(features="ricu"))
+    names, ids = list(dataset.channel_names), dataset.ids.tolist()
+    seen = {channel: dataset.observed[:, 0, names.index(channel)] for channel in ("height", "age")}
+    assert sorted(int(ids[row]) for row in np.flatnonzero(~seen["height"])) == [3, 4, 5]
+    assert [int(ids[row]) for row in np.flatnonzero(~seen["age"])] == [6]
+    (found,) = [f for f in dataset.report["findings"] if (f["check"], f["column"]) == ("range", "height")]
+    assert (found["count"], found["level"]) == (1, "note")
+    assert "1 of 38 values of height are out of range (1 too low, 0 too high)" in found["message"]
+    assert dataset.attributes["age_group"][ids.index("6")] == ""
+
+
 def test_hourly_labels_of_yaib_are_refused_in_words(tmp_path: Path) -> None:
     folder = _yaib(tmp_path / "yaib", HOURS)
     outc = pd.read_parquet(folder / "outc.parquet").assign(time=0.0)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
 import pytest
+from open_data import open_data
 
 pytest.importorskip("duckdb")
 pytest.importorskip("torch")
@@ -22,10 +22,7 @@ def test_a_gru_reaches_an_auroc_of_82_on_held_out_stays_and_is_explained(
     from dynamask_mlflow.tracking.dataset import from_sequences
     from dynamask_mlflow.training import train_and_register
 
-    root = Path(os.environ.get("DYNAMASK_DATA", Path(__file__).parents[3] / "shared" / "data"))
-    folder = root / "physionet2012-set-a"
-    if not folder.is_dir():
-        pytest.skip(f"physionet2012-set-a is not at {root}; set DYNAMASK_DATA to the folder that holds it")
+    folder = open_data("physionet2012-set-a")
     source = open_source("long", str(folder / "events.parquet"), stays=str(folder / "outcomes.csv"))
     dataset = build(source, BuildConfig(features="physionet2012"))
     assert dataset.x.shape == (4000, 48, 41)
