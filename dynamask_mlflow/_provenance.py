@@ -117,9 +117,15 @@ def reached(
 def normalized(tree: ast.AST) -> str:
     """The syntax tree as text, without docstrings, comments and layout."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module) and ast.get_docstring(node) is not None:
-            node.body = node.body[1:] or [ast.Pass()]
+        if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module):
+            node.body = [part for part in node.body if not _is_text(part)] or [ast.Pass()]
     return ast.dump(tree)
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    """A docstring, also of an attribute."""
+    value = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(value, ast.Constant) and isinstance(value.value, str)
 
 
 def forget_files() -> None:

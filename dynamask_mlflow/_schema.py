@@ -1,19 +1,17 @@
-"""Settings as a JSON schema and as a table, from the dataclass that holds them: one description for form and docs."""
+"""Settings as a JSON schema and as tables, one description for form, flags and docs."""
 
 from __future__ import annotations
 
-import inspect
-import re
-from dataclasses import MISSING, fields
+from collections.abc import Iterator
 from functools import cache
-from typing import Any, get_type_hints
+from typing import Any
 
-_ENTRY = re.compile(r"(?:^|(?<=\. ))((?:\w+, )*\w+): ")
+from dynamask_mlflow._settings import Settings
 
 
 @cache
-def settings_schema(cls: type[Any]) -> dict[str, Any]:
-    """The JSON schema of a settings dataclass: type, default and description of every field.
+def settings_schema(cls: type[Settings]) -> dict[str, Any]:
+    """The JSON schema of settings: type, bounds, default and description of every key.
 
     The same object every time: not to be changed.
 
@@ -22,57 +20,39 @@ def settings_schema(cls: type[Any]) -> dict[str, Any]:
     >>> found["type"], found["default"]
     ('boolean', False)
     """
-    from pydantic import TypeAdapter
-
-    hints, texts = get_type_hints(cls), descriptions(cls)
-    properties: dict[str, Any] = {}
-    for field in fields(cls):
-        schema = dict(TypeAdapter(hints[field.name]).json_schema())
-        if field.default is not MISSING:
-            schema["default"] = list(field.default) if isinstance(field.default, tuple) else field.default
-        if field.name in texts:
-            schema["description"] = texts[field.name]
-        properties[field.name] = schema
+    schema = cls.model_json_schema()
+    properties = {name: dict(each) for name, each in schema["properties"].items()}
+    for each in properties.values():
+        each.pop("title", None)
+        if "description" in each:
+            each["description"] = " ".join(str(each["description"]).split())
+        if isinstance(each.get("default"), tuple):
+            each["default"] = list(each["default"])
     return {"title": cls.__name__, "type": "object", "properties": properties, "additionalProperties": False}
 
 
-def descriptions(cls: type[Any]) -> dict[str, str]:
-    """What the docstrings of a settings dataclass and of its parents say about each field, under `Attributes:`."""
-    known = {field.name for field in fields(cls)}
-    found: dict[str, str] = {}
+def concerns(cls: type[Settings]) -> Iterator[tuple[str, list[str]]]:
+    """The concerns that settings are joined from, each with the names of its settings.
+
+    >>> from dynamask_mlflow.masks.config import ExplainConfig
+    >>> next(concerns(ExplainConfig))
+    ('What is explained', ['target', 'class_names'])
+    """
     for parent in reversed(cls.__mro__):
-        _, _, listed = inspect.cleandoc(parent.__doc__ or "").partition("Attributes:\n")
-        for name, text in _entries(listed, known):
-            found[name] = text
-    return found
+        own = [name for name in vars(parent).get("__annotations__", ()) if name in cls.model_fields]
+        if issubclass(parent, Settings) and own:
+            yield str(parent.__doc__).partition("\n")[0], own
 
 
-def _entries(listed: str, known: set[str]) -> list[tuple[str, str]]:
-    """Name and text of each entry; several names may share a text, and a line may hold several entries."""
-    entries: list[tuple[list[str], str]] = []
-    for line in listed.split("\n"):
-        text = line.strip()
-        if not text:
-            break
-        places = [m for m in _ENTRY.finditer(text) if set(m[1].split(", ")) <= known]
-        start = places[0].start() if places else len(text)
-        if entries and start:
-            names, before = entries[-1]
-            entries[-1] = (names, f"{before} {text[:start]}".strip())
-        for place, after in zip(places, [*places[1:], None], strict=False):
-            end = len(text) if after is None else after.start()
-            entries.append((place[1].split(", "), text[place.end() : end].strip()))
-    return [(name, text[:1].upper() + text[1:]) for names, text in entries for name in names]
-
-
-def settings_table(cls: Any, leave: frozenset[str] = frozenset()) -> str:
-    """A table in Markdown: name, type, default and meaning of every setting but some."""
+def settings_table(cls: type[Settings], names: list[str]) -> str:
+    """A table in Markdown: name, type, default and meaning of some settings."""
     rows = ["| setting | type | default | meaning |", "|---|---|---|---|"]
-    for name, schema in settings_schema(cls)["properties"].items():
-        if name not in leave:
-            default = "" if schema.get("default") is None else f"`{_shown(schema['default'])}`"
-            meaning = str(schema.get("description", "")).replace("|", "\\|")
-            rows.append(f"| `{name}` | {_type(schema)} | {default} | {meaning} |")
+    known = settings_schema(cls)["properties"]
+    for name in names:
+        schema = known[name]
+        default = "" if schema.get("default") is None else f"`{_shown(schema['default'])}`"
+        meaning = str(schema.get("description", "")).replace("|", "\\|")
+        rows.append(f"| `{name}` | {type_words(schema)} | {default} | {meaning} |")
     return "\n".join(rows)
 
 
@@ -80,13 +60,15 @@ def _shown(default: Any) -> str:
     return f'"{default}"' if isinstance(default, str) else str(default)
 
 
-def _type(schema: dict[str, Any]) -> str:
-    """The type in words."""
+def type_words(schema: dict[str, Any]) -> str:
+    """The type of a setting in words."""
     words = {"number": "number", "integer": "whole number", "boolean": "true or false", "string": "text"}
     options = schema.get("anyOf")
     if options:
-        return " or ".join(word for option in options if (word := _type(option)))
+        return " or ".join(word for option in options if (word := type_words(option)))
+    if "enum" in schema:
+        return ", ".join(f'"{option}"' for option in schema["enum"])
     if schema.get("type") == "array":
-        inner = _type(schema.get("items", {}))
+        inner = type_words(schema.get("items", {}))
         return f"list of {inner}s" if inner in ("number", "whole number") else "list"
     return "" if schema.get("type") == "null" else words.get(str(schema.get("type")), "any")

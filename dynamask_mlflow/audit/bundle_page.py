@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -180,7 +179,7 @@ def _decisions(found: Sequence[Mapping[str, Any]]) -> str:
 def _plan(plan: Mapping[str, Any]) -> str:
     settings = plan["settings"]
     rows = [(words, _value(settings[name])) for name, words in _PLAN.items() if name in settings]
-    defaults = {field.name: field.default for field in fields(AuditConfig)}
+    defaults = {name: field.default for name, field in AuditConfig.model_fields.items()}
     other = [
         f"{name} = {_value(value)}"
         for name, value in sorted(settings.items())

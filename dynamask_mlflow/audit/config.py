@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, Field, model_validator
 
 from dynamask_mlflow._provenance import digest
+from dynamask_mlflow._settings import ConfigError, Count, Many, Positive, Settings, Share
 from dynamask_mlflow.audit.alpha_spending import levels, permutations_needed
-from dynamask_mlflow.masks.config import TASKS, ExplainConfig
+from dynamask_mlflow.masks.config import ExplainConfig, Task
 
-REFERENCES = ("pinned", "rolling")
 # What says where and how fast to compute, or what to show, but not what comes out.
 CIRCUMSTANCES = (
     *("device", "memory_budget", "progress", "shard_seconds"),
@@ -18,152 +19,169 @@ CIRCUMSTANCES = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class AuditConfig(ExplainConfig):
+def _once(values: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(values))
+
+
+def _sorted_set(values: tuple[float, ...]) -> tuple[float, ...]:
+    return tuple(sorted(set(values)))
+
+
+class StaySettings(Settings):
+    """Which stays, and how they are explained"""
+
+    task: Task | None = None
+    """"classification" or "regression"; None: as the model was logged."""
+    measured_only: bool = False
+    """Only cells that were measured may be salient, not those that were filled in."""
+    attention_area: Share = 0.1
+    """Attention is the mean of the nested masks up to this area, on a logarithmic scale."""
+    instances: Positive | None = 200
+    """Stays of a window to explain, drawn by the seed; None for all."""
+    minimum: Positive = 100
+    """With fewer stays the verdict is inconclusive."""
+    max_failures: Annotated[float, Field(ge=0, le=1)] = 0.1
+    """Share of stays that may fail; beyond it the verdict is inconclusive."""
+    hash_ids: bool = False
+    """Replace ids and patients by keyed hashes; the key is the variable DYNAMASK_ID_SALT."""
+
+
+class ReferenceSettings(Settings):
+    """The reference"""
+
+    reference_instances: Positive | None = 500
+    """The same as `instances` for the reference."""
+    anchors: Count = 50
+    """Stays of the reference that are refitted in every audit (the canary)."""
+    noise_seeds: Count = 1
+    """Other seeds with which the anchors are fitted once, for the noise floor."""
+    reference: Literal["pinned", "rolling"] = "pinned"
+    """"pinned" to the version, or "rolling": the last complete audit before the window."""
+    canary_tolerance: float = 0.005
+    """Share of attention that may move between two fits of the anchors."""
+    canary_rounding: float = 3.0
+    """An anchor's own shares may move so many times as far as the last bit of its inputs moves them."""
+
+
+class AttentionSettings(Settings):
+    """When a change of attention is a violation"""
+
+    permutations: int = 9999
+    """Of patients, for what a few do not settle."""
+    alpha: Share = 0.05
+    """Chance of any false alarm in a year of audits when nothing changes."""
+    audits_per_year: Positive = 12
+    """Over which alpha is spent."""
+    effect: Share = 0.02
+    """Share of attention that must have moved, between channels or between hours, to alarm; what counts is the lower
+    95 % bound."""
+    tolerance: Share = 0.06
+    """Share of attention above which a move would matter: OK is proven if the upper 95 % bounds are below it."""
+    locate_alpha: Share = 0.01
+    """Chance of naming any channel, or any hour, that did not move."""
+    block: Positive = 6
+    """Hours in a block of the energy distance."""
+    trend_window: Positive = 3
+    """A weaker move alarms if the last so many windows together prove it."""
+    trend_effect: Share = 0.0125
+    """A weaker move alarms if the last windows together prove it: so weak."""
+    quality_effect: float = 0.5
+    """Change of area, entropy, CE or ACC, in standard deviations, that alarms."""
+    trust_alpha: Share = 0.01
+    """Of the trust gate: its level."""
+    trust_minimum: Positive = 20
+    """Of the trust gate: stays below which it does not speak."""
+
+
+class VersionSettings(Settings):
+    """When a new version is a violation"""
+
+    version_lost: float = 0.95
+    """A new version alarms if it gave up so much of an important channel's share on the same stays."""
+    version_channel: float = 0.075
+    """It also alarms if one channel's share moved so much; set it above what a few harmless retrains of your own
+    move."""
+    version_hours: float = 0.21
+    """It also alarms if the attention between hours moved so much; set it above what a few harmless retrains of your
+    own move."""
+
+
+class InputSettings(Settings):
+    """When a change of inputs or predictions warns"""
+
+    input_level: Share = 0.05
+    """False discovery rate of the list of inputs that moved."""
+    important: float = 1.0
+    """A channel matters, and its inputs may warn, if the prediction changes without it by so many times as much as
+    without the average channel, in the reference window."""
+    input_effect: Share = 0.15
+    """Kolmogorov-Smirnov distance of an important channel's inputs, or of the predictions, that warns."""
+    thresholds: Annotated[Many[float], AfterValidator(_sorted_set)] = (0.5,)
+    """Of the predicted risk: the share of stays above each is watched."""
+    risk_effect: Share = 0.02
+    """Change of the mean predicted risk that warns."""
+    alert_effect: float = 0.25
+    """Change of the share above a threshold that warns, as a share of what it was."""
+    value_effect: float = 0.2
+    """Change of a mean predicted value that warns, in standard deviations."""
+    performance_effect: Share = 0.02
+    """Change of AUROC, AUPRC, Brier score or calibration that warns, where outcomes are known."""
+
+
+class GroupSettings(Settings):
+    """Subgroups and causes"""
+
+    by: Annotated[Many[str], AfterValidator(_once)] = ()
+    """Attributes of the stays by which subgroups are looked at, such as sex, age_group and unit."""
+    group_minimum: Positive = 50
+    """Stays of a subgroup, in each window, below which it is reported as too small."""
+    slices: Annotated[Many[str], AfterValidator(_once)] | None = None
+    """Attributes among which the slice is searched that explains a finding, "shift" for the shifts of the day; None:
+    all that the dataset has."""
+    events: str | None = None
+    """The raw tables, as of `data build`: a fault is then traced to a code."""
+    events_source: str = "mimic3"
+    """What the raw tables are, as of `data build`."""
+
+
+class OperationSettings(Settings):
+    """How an audit is run and shown"""
+
+    reminder_days: Positive = 90
+    """An episode that lasts is told again after so many days."""
+    shard_seconds: Annotated[float, Field(gt=0)] = 300.0
+    """Estimated duration of one shard."""
+    report_instances: Count = 40
+    """Stays shown one by one in the report."""
+    time_unit: str = "hour"
+    """What one step is called."""
+
+
+class AuditConfig(
+    OperationSettings,
+    GroupSettings,
+    InputSettings,
+    VersionSettings,
+    AttentionSettings,
+    ReferenceSettings,
+    StaySettings,
+    ExplainConfig,
+):
     """Settings of an audit; those of `ExplainConfig` and these.
 
-    Attributes:
-        task: "classification" or "regression"; None: as the model was logged.
-        measured_only: only cells that were measured may be salient, not those that were filled in.
-        attention_area: attention is the mean of the nested masks up to this area, on a logarithmic scale.
-        instances: stays of a window to explain, drawn by the seed; None for all.
-        reference_instances: the same for the reference.
-        minimum: with fewer stays the verdict is inconclusive.
-        anchors: stays of the reference that are refitted in every audit (the canary).
-        noise_seeds: other seeds with which the anchors are fitted once, for the noise floor.
-        reference: "pinned" to the version, or "rolling": the last complete audit before the window.
-        permutations: of patients, for what a few do not settle.
-        alpha: chance of any false alarm in a year of audits when nothing changes.
-        audits_per_year: over which alpha is spent.
-        effect: share of attention that must have moved, between channels or between hours, to alarm; what counts is the
-            lower 95 % bound.
-        tolerance: share of attention above which a move would matter: OK is proven if the upper 95 % bounds are
-            below it.
-        locate_alpha: chance of naming any channel, or any hour, that did not move.
-        block: hours in a block of the energy distance.
-        version_lost: a new version alarms if it gave up so much of an important channel's share on the same stays.
-        version_channel, version_hours: it also alarms if one channel's share, or the attention between hours, moved
-            so much; set them above what a few harmless retrains of your own move.
-        canary_tolerance: share of attention that may move between two fits of the anchors.
-        canary_rounding: an anchor's own shares may move so many times as far as the last bit of its inputs moves them.
-        trust_alpha, trust_minimum: of the trust gate.
-        input_level: false discovery rate of the list of inputs that moved.
-        important: a channel matters, and its inputs may warn, if the prediction changes without it by so many times as
-            much as without the average channel, in the reference window.
-        input_effect: Kolmogorov-Smirnov distance of an important channel's inputs, or of the predictions, that warns.
-        thresholds: of the predicted risk: the share of stays above each is watched.
-        risk_effect: change of the mean predicted risk that warns. alert_effect: change of the share above a threshold,
-            as a share of what it was. value_effect: change of a mean predicted value, in standard deviations.
-        performance_effect: change of AUROC, AUPRC, Brier score or calibration that warns, where outcomes are known.
-        quality_effect: change of area, entropy, CE or ACC, in standard deviations, that alarms.
-        trend_window, trend_effect: a weaker move alarms if the last so many windows together prove it.
-        by: attributes of the stays by which subgroups are looked at, such as sex, age_group and unit.
-        group_minimum: stays of a subgroup, in each window, below which it is reported as too small.
-        slices: attributes among which the slice is searched that explains a finding, "shift" for the shifts of the day;
-            None: all that the dataset has.
-        events, events_source: the raw tables and what they are, as of `data build`: a fault is then traced to a code.
-        max_failures: share of stays that may fail; beyond it the verdict is inconclusive.
-        hash_ids: replace ids and patients by keyed hashes; the key is the variable DYNAMASK_ID_SALT.
-        reminder_days: an episode that lasts is told again after so many days.
-        shard_seconds: estimated duration of one shard.
-        report_instances: stays shown one by one in the report.
-        time_unit: what one step is called.
+    >>> AuditConfig(alpha=0.01).levels["attention"] < AuditConfig().levels["attention"]
+    True
     """
 
-    task: str | None = None
-    measured_only: bool = False
-    attention_area: float = 0.1
-    instances: int | None = 200
-    reference_instances: int | None = 500
-    minimum: int = 100
-    anchors: int = 50
-    noise_seeds: int = 1
-    reference: str = "pinned"
-    permutations: int = 9999
-    alpha: float = 0.05
-    audits_per_year: int = 12
-    effect: float = 0.02
-    tolerance: float = 0.06
-    locate_alpha: float = 0.01
-    block: int = 6
-    version_lost: float = 0.95
-    version_channel: float = 0.075
-    version_hours: float = 0.21
-    canary_tolerance: float = 0.005
-    canary_rounding: float = 3.0
-    trust_alpha: float = 0.01
-    trust_minimum: int = 20
-    input_level: float = 0.05
-    important: float = 1.0
-    input_effect: float = 0.15
-    thresholds: tuple[float, ...] = (0.5,)
-    risk_effect: float = 0.02
-    alert_effect: float = 0.25
-    value_effect: float = 0.2
-    performance_effect: float = 0.02
-    quality_effect: float = 0.5
-    trend_window: int = 3
-    trend_effect: float = 0.0125
-    by: tuple[str, ...] = ()
-    group_minimum: int = 50
-    slices: tuple[str, ...] | None = None
-    events: str | None = None
-    events_source: str = "mimic3"
-    max_failures: float = 0.1
-    hash_ids: bool = False
-    reminder_days: int = 90
-    shard_seconds: float = 300.0
-    report_instances: int = 40
-    time_unit: str = "hour"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.task is not None and self.task not in TASKS:
-            raise ValueError(f"Expected task to be one of {TASKS}, or None, but got {self.task!r}.")
-        if self.reference not in REFERENCES:
-            raise ValueError(f"Expected reference to be one of {REFERENCES}, but got {self.reference!r}.")
-        for name in ("instances", "reference_instances"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"Expected {name} >= 1, or None for all, but got {value}.")
-        for name in (
-            "minimum",
-            "block",
-            "trend_window",
-            "trust_minimum",
-            "audits_per_year",
-            "reminder_days",
-            "group_minimum",
-        ):
-            if getattr(self, name) < 1:
-                raise ValueError(f"Expected {name} >= 1, but got {getattr(self, name)}.")
-        for name in ("anchors", "noise_seeds", "report_instances"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"Expected {name} >= 0, but got {getattr(self, name)}.")
-        if not isinstance(self.thresholds, list | tuple):
-            raise ValueError(f"Expected thresholds such as [0.3, 0.5], but got {self.thresholds!r}.")
-        for name in ("by", "slices"):
-            value = getattr(self, name)
-            if isinstance(value, str):
-                value = tuple(part.strip() for part in value.split(",") if part.strip())
-            if value is not None:
-                object.__setattr__(self, name, tuple(dict.fromkeys(value)))
-        object.__setattr__(self, "thresholds", tuple(sorted({float(t) for t in self.thresholds})))
-        shares = ("alpha", "locate_alpha", "effect", "trend_effect", "tolerance", "trust_alpha", "input_level")
-        warning = ("input_effect", "risk_effect", "performance_effect")
-        for name in (*shares, *warning, "attention_area"):
-            if not 0 < getattr(self, name) < 1:
-                raise ValueError(f"Expected {name} in (0, 1), but got {getattr(self, name)}.")
-        if not 0 <= self.max_failures <= 1:
-            raise ValueError(f"Expected max_failures in [0, 1], but got {self.max_failures}.")
+    @model_validator(mode="after")
+    def _check_permutations(self) -> Self:
         needed = permutations_needed(self.alpha, self.audits_per_year, bool(self.by))
         if self.permutations < needed:
-            raise ValueError(
+            raise ConfigError(
                 f"Expected at least {needed} permutations for alpha {self.alpha} over {self.audits_per_year} audits, "
                 f"but got {self.permutations}."
             )
-        if not self.shard_seconds > 0:
-            raise ValueError(f"Expected shard_seconds > 0, but got {self.shard_seconds}.")
+        return self
 
     @property
     def levels(self) -> dict[str, float]:
@@ -172,12 +190,11 @@ class AuditConfig(ExplainConfig):
 
     def fit_config(self, **changes: Any) -> ExplainConfig:
         """The part that `explain` takes."""
-        options = {f.name: getattr(self, f.name) for f in fields(ExplainConfig)}
-        return ExplainConfig(**{**options, **changes})
+        return self.part(ExplainConfig, **changes)
 
     def to_dict(self) -> dict[str, Any]:
         """Every setting, as JSON holds it."""
-        plain: dict[str, Any] = json.loads(json.dumps(asdict(self), default=_spec))
+        plain: dict[str, Any] = json.loads(json.dumps(super().to_dict(), default=_spec))
         return plain
 
     @property
@@ -189,9 +206,9 @@ class AuditConfig(ExplainConfig):
         """
         given = self.to_dict()
         chosen = {
-            f.name: given[f.name]
-            for f in fields(ExplainConfig)
-            if f.name not in CIRCUMSTANCES and getattr(self, f.name) != f.default
+            name: given[name]
+            for name, field in ExplainConfig.model_fields.items()
+            if name not in CIRCUMSTANCES and getattr(self, name) != field.default
         }
         return digest(chosen | {name: given[name] for name in ("measured_only", "attention_area", "task", "seed")})
 

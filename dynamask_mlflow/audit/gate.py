@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any
+from typing import Annotated
 
 import numpy as np
+from pydantic import Field
 
+from dynamask_mlflow._settings import Positive, Settings
 from dynamask_mlflow.audit import tags as t
 from dynamask_mlflow.audit.attributes import check_attributes, with_attributes
 from dynamask_mlflow.audit.config import AuditConfig
@@ -25,7 +26,6 @@ from dynamask_mlflow.audit.shards import checked_store, gather, plan_shards
 from dynamask_mlflow.audit.statistics import Shift, compare_versions, paired_performance, paired_shift
 from dynamask_mlflow.audit.windows import draw, find_rows, parse_window
 from dynamask_mlflow.audit.workers import Workers
-from dynamask_mlflow.masks.config import reject_unknown_keys
 
 GATE, GATE_REASONS = "dynamask.gate", "dynamask.gate_reasons"
 
@@ -42,47 +42,46 @@ class GateState(StrEnum):
         return {GateState.PASSED: 0, GateState.REFUSED: 1, GateState.INCONCLUSIVE: 2}[self]
 
 
-@dataclass(frozen=True, kw_only=True)
-class GateLimits:
+Limit = Annotated[float, Field(gt=0)]
+
+
+class GateLimits(Settings):
     """How far a new version may be from the present one, on the same stays.
 
-    Attributes:
-        channel: change of one channel's share of attention. hours: share of attention that moves in time.
-        lost: share of an important channel's attention that is given up.
-        risk: change of the mean predicted risk; of a predicted value in standard deviations.
-        auroc, auprc: loss. brier, error: rise. calibration: how much farther from 0 observed minus predicted is.
-        faithfulness: loss of what the masks' cells are worth to the prediction, in standard deviations.
-        group_channel, group_risk, group_auroc: the same as `channel`, `risk` and `auroc`, within each subgroup.
-        minimum: stays, and stays with a known outcome for what needs them.
-        strict: a check that is within its limit, but whose 95 % bound is not, is inconclusive; else it passes.
+    >>> GateLimits(auroc=0.01).auroc
+    0.01
     """
 
-    channel: float = 0.075
-    hours: float = 0.21
-    lost: float = 0.95
-    risk: float = 0.05
-    auroc: float = 0.02
-    auprc: float = 0.05
-    brier: float = 0.01
-    error: float = 0.1
-    calibration: float = 0.05
-    faithfulness: float = 0.5
-    group_channel: float = 0.15
-    group_risk: float = 0.1
-    group_auroc: float = 0.05
-    minimum: int = 100
+    channel: Limit = 0.075
+    """Change of one channel's share of attention."""
+    hours: Limit = 0.21
+    """Share of attention that moves in time."""
+    lost: Limit = 0.95
+    """Share of an important channel's attention that is given up."""
+    risk: Limit = 0.05
+    """Change of the mean predicted risk; of a predicted value in standard deviations."""
+    auroc: Limit = 0.02
+    """Loss of AUROC."""
+    auprc: Limit = 0.05
+    """Loss of AUPRC."""
+    brier: Limit = 0.01
+    """Rise of the Brier score."""
+    error: Limit = 0.1
+    """Rise of the error, in standard deviations."""
+    calibration: Limit = 0.05
+    """How much farther from 0 observed minus predicted is."""
+    faithfulness: Limit = 0.5
+    """Loss of what the masks' cells are worth to the prediction, in standard deviations."""
+    group_channel: Limit = 0.15
+    """The same as `channel`, within each subgroup."""
+    group_risk: Limit = 0.1
+    """The same as `risk`, within each subgroup."""
+    group_auroc: Limit = 0.05
+    """The same as `auroc`, within each subgroup."""
+    minimum: Positive = 100
+    """Stays, and stays with a known outcome for what needs them."""
     strict: bool = False
-
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name != "strict" and (isinstance(value, bool) or not isinstance(value, int | float) or value <= 0):
-                raise ValueError(f"Expected {field.name} > 0, but got {value!r}.")
-
-    @classmethod
-    def from_mapping(cls, options: Mapping[str, Any]) -> GateLimits:
-        reject_unknown_keys(cls, options)
-        return cls(**options)
+    """A check that is within its limit, but whose 95 % bound is not, is inconclusive; else it passes."""
 
 
 @dataclass(frozen=True)

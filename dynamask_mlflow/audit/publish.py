@@ -33,7 +33,7 @@ def upload_results(
     import mlflow
 
     from dynamask_mlflow.tracking.retries import patiently
-    from dynamask_mlflow.tracking.spool import ARTIFACTS, discard, new_spool, write_manifest
+    from dynamask_mlflow.tracking.spool import ARTIFACTS, Destination, discard, new_spool, write_manifest
     from dynamask_mlflow.tracking.upload import upload
 
     uri = mlflow.get_tracking_uri()
@@ -48,15 +48,15 @@ def upload_results(
                 atomic_write(target, content)
         write_manifest(
             spool,
-            run_id=run_id,
-            tracking_uri=uri,
-            model_id=None,
-            link_model=False,
-            dataset=dataset,
+            Destination(
+                run_id=run_id,
+                tracking_uri=uri,
+                dataset_name=dataset[0],
+                dataset_digest=dataset[1],
+                timestamp=timestamp,
+            ),
             points=[Point(f"{PREFIX}/{name}", value) for name, value in metrics.items()],
-            tables=[],
             files=list(files),
-            timestamp=timestamp,
         )
         patiently(lambda: upload(spool, uri))
     except BaseException:

@@ -16,13 +16,16 @@ import click
 
 from dynamask_mlflow._model_uri import ModelUri
 from dynamask_mlflow._states import EXIT_ERROR
+from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.cli.audit_records import COMMANDS
 from dynamask_mlflow.cli.common import parse_settings, read_settings, reported, track
+from dynamask_mlflow.cli.setting_flags import given_settings, setting_flags
 
 if TYPE_CHECKING:
-    from dynamask_mlflow.audit import AuditConfig, Verdict
+    from dynamask_mlflow.audit import Verdict
 
 Command = Callable[..., Any]
+SHOWN_FLAGS = ("instances", "alpha", "effect", "tolerance", "by", "events", "events_source")
 _SITE = click.option("--site", default="default", show_default=True, help="Where the stays come from, e.g. a hospital.")
 
 _SHARED = [
@@ -41,9 +44,10 @@ _SHARED = [
 
 
 def shared_options(command: Command) -> Command:
+    """Options of every command that fits, and a flag for each setting of an audit."""
     for option in reversed(_SHARED):
         command = option(command)
-    return command
+    return setting_flags(AuditConfig, shown=SHOWN_FLAGS)(command)
 
 
 @click.group()
@@ -63,9 +67,6 @@ for _command in COMMANDS:
 @click.option("--window", required=True, help="2026-03, 2026-03-05, 2026-01..2026-03, or all.")
 @click.option("--split", default=None, help="Only stays of this split of the dataset.")
 @_SITE
-@click.option("--by", default=None, help="Subgroups by attributes of the stays, such as sex,age_group,unit.")
-@click.option("--events", default=None, help="The raw tables, to trace a fault to an item id.")
-@click.option("--events-source", default=None, help="What they are, as in `data build`. [default: mimic3]")
 @click.option("--reference-run", default=None, help="Run of another reference than the version's own.")
 @click.option("--experiment", default="dynamask-audits", show_default=True)
 @shared_options
@@ -75,7 +76,6 @@ def run(
     split: str | None,
     site: str,
     reference_run: str | None,
-    by: str | None,
     **options: Any,
 ) -> None:
     """Audit a window against the version's reference.
@@ -90,8 +90,7 @@ def run(
 
         processes = options.pop("processes")
         what = {name: options.pop(name) for name in ("data", "store", "experiment")}
-        tables = {name: options.pop(name) for name in ("events", "events_source")}
-        config = open_settings(**options, **named_settings(by=listed(by), **tables))
+        config = open_settings(**options)
         verdict = run_audit(
             model,
             window=window,
@@ -274,27 +273,16 @@ def reconcile(
     sys.exit(worst(states).exit_code if states else 0)
 
 
-def listed(text: str | None) -> list[str] | None:
-    """The parts of "sex,unit"."""
-    return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
-
-
-def named_settings(**settings: Any) -> dict[str, Any]:
-    """Settings with an option of their own, those that were given."""
-    return {name: value for name, value in settings.items() if value is not None}
-
-
 def open_settings(
     tracking_uri: str | None,
     config_file: Path | None,
     settings: tuple[str, ...],
     threads: int,
     trust: tuple[str, ...] = (),
-    **named: Any,
 ) -> AuditConfig:
+    """The settings of a file, then of --set, then of flags; MLflow and torch are set as the options say."""
     import torch
 
-    from dynamask_mlflow.audit import AuditConfig
     from dynamask_mlflow.audit.workers import leave_quickly
 
     leave_quickly()
@@ -302,7 +290,7 @@ def open_settings(
         os.environ["DYNAMASK_TRUST"] = ",".join(trust)  # processes that fit beside this one inherit it
     track(tracking_uri)
     torch.set_num_threads(threads)
-    return AuditConfig.from_mapping({**read_settings(config_file), **parse_settings(settings), **named})
+    return AuditConfig.from_mapping({**read_settings(config_file), **parse_settings(settings), **given_settings()})
 
 
 def _tell(done: dict[str, Any]) -> None:

@@ -11,12 +11,15 @@ import click
 
 from dynamask_mlflow.cli.common import AS_JSON, TRACKING, parse_settings, quiet, read_settings, reported, track
 from dynamask_mlflow.cli.inputs import Reading, data_options, open_data
+from dynamask_mlflow.cli.setting_flags import given_settings, setting_flags
+from dynamask_mlflow.evaluation.config import EvaluationConfig
 
 if TYPE_CHECKING:
     from dynamask_mlflow.tracking.dataset import SequenceDataset
 
 TYPES = {"classification": "classifier", "regression": "regressor"}
 NOTHING_EXPLAINED = 1
+SHOWN_FLAGS = ("instances", "ids", "sampling", "target", "method", "area", "fast", "hash_ids", "log_inputs")
 # What is printed of the metrics, each beside that of random cells where there is one.
 SHOWN = ("area", "entropy_normalized", "ce", "acc", "squared_error", "comprehensiveness", "sufficiency")
 
@@ -26,9 +29,7 @@ SHOWN = ("area", "entropy_normalized", "ce", "acc", "squared_error", "comprehens
 @click.argument("data")
 @data_options
 @click.option("--task", type=click.Choice(list(TYPES)), help="For models that do not say what they are.")
-@click.option("--instances", type=int, default=64, show_default=True, help="How many to explain; 0 for all.")
-@click.option("--ids", default=None, help="Exactly these, separated by commas.")
-@click.option("--sampling", default="random", show_default=True, help="random, class, risk or first.")
+@setting_flags(EvaluationConfig, shown=SHOWN_FLAGS)
 @click.option("--config", "config_file", type=click.Path(path_type=Path), help="Settings as JSON or YAML.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="One setting, for instance target=class:1.")
 @click.option("--with-default", is_flag=True, help="Run MLflow's own evaluator as well; needs targets.")
@@ -56,7 +57,8 @@ def evaluate(model: str, data: str, as_json: bool, **options: Any) -> None:
         given = {name: options.pop(name) for name in Reading.__dataclass_fields__}
         with quiet():
             dataset = open_data(data, Reading(**given))
-            done = run_evaluation(model, dataset, progress=None if not as_json else False, **options)
+            quietly = None if not as_json else False
+            done = run_evaluation(model, dataset, progress=quietly, flags=given_settings(), **options)
     if as_json:
         click.echo(json.dumps(done))
     else:
@@ -71,11 +73,8 @@ def run_evaluation(
     import mlflow
 
     kind = model_type(model, options["task"])
-    ours = evaluation_settings(**{name: options[name] for name in ("config_file", "settings")})
-    ours = {"sampling": options["sampling"], "instances": options["instances"] or None, **ours}
+    ours = evaluation_settings(options["config_file"], options["settings"], options["flags"])
     ours.setdefault("progress", options["progress"])
-    if options["ids"]:
-        ours["ids"] = [name.strip() for name in options["ids"].split(",") if name.strip()]
     own = {"dynamask": ours}
     names: str | list[str] = "dynamask"
     if options["with_default"]:
@@ -119,11 +118,13 @@ def model_type(uri: str, task: str | None) -> str:
     return TYPES[found]
 
 
-def evaluation_settings(config_file: Path | None, settings: tuple[str, ...]) -> dict[str, Any]:
-    """Of a file, then of --set; checked before any model is loaded."""
-    from dynamask_mlflow.evaluation.config import EvaluationConfig
-
-    found = {**read_settings(config_file), **parse_settings(settings)}
+def evaluation_settings(
+    config_file: Path | None, settings: tuple[str, ...], flags: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """Of a file, then of --set, then of flags; checked before any model is loaded."""
+    found = {**read_settings(config_file), **parse_settings(settings), **(flags or {})}
+    if found.get("instances") == 0:
+        found["instances"] = None
     EvaluationConfig.from_mapping(found)
     return found
 

@@ -10,6 +10,8 @@ import click
 
 from dynamask_mlflow.cli.common import AS_JSON, TRACKING, parse_settings, quiet, read_settings, reported, track
 from dynamask_mlflow.cli.inputs import Reading, data_options, open_data
+from dynamask_mlflow.cli.setting_flags import given_settings, setting_flags
+from dynamask_mlflow.masks.config import ExplainConfig
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,6 +31,7 @@ FILES = (".npz", ".csv", ".parquet")
 @click.option("--ids", default=None, help="Exactly these, separated by commas.")
 @click.option("--instances", type=int, default=8, show_default=True, help="Without --ids: the first; 0 for all.")
 @click.option("--top", type=click.IntRange(min=1), default=5, show_default=True, help="Cells to print of each.")
+@setting_flags(ExplainConfig, shown=("target", "method", "area", "fast"))
 @click.option("--config", "config_file", type=click.Path(path_type=Path), help="Settings as JSON or YAML.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="One setting, for instance target=class:1.")
 @click.option("--out", type=click.Path(path_type=Path), help="Write the masks (.npz) or all cells (.csv, .parquet).")
@@ -57,7 +60,8 @@ def explain(model: str, data: str, as_json: bool, **options: Any) -> None:
             everything = open_data(data, Reading(**given)).sequences
             chosen = _choose(everything, options["ids"], options["instances"])
             settings = {"progress": False if as_json else None, **read_settings(options["config_file"])}
-            masks = explain_sequences(model, chosen, options["task"], settings | parse_settings(options["settings"]))
+            settings |= parse_settings(options["settings"]) | given_settings()
+            masks = explain_sequences(model, chosen, options["task"], settings)
         if out is not None:
             _write(masks, chosen, out)
         rows = [top_cells(masks, chosen, row, options["top"]) for row in range(len(masks))]
@@ -73,7 +77,6 @@ def explain_sequences(uri: str, sequences: Sequences, task: str | None, settings
     """Masks of all the sequences by the model behind `uri`, with the settings it was logged with unless given."""
     import mlflow
 
-    from dynamask_mlflow.masks.config import ExplainConfig
     from dynamask_mlflow.masks.explain import explain as explain_arrays
     from dynamask_mlflow.tracking.unwrap import differentiable_network, reference_of, settings_of
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from dynamask_mlflow.cli.audit import listed, named_settings, open_settings, shared_options
+from dynamask_mlflow.cli.audit import open_settings, shared_options
 from dynamask_mlflow.cli.common import read_settings, reported
 
 
@@ -18,10 +18,9 @@ from dynamask_mlflow.cli.common import read_settings, reported
 @click.option("--window", default="all", show_default=True, help="Whose stays both versions explain.")
 @click.option("--split", default=None, help="Only stays of this split.")
 @click.option("--limits", "limits_file", type=click.Path(path_type=Path), help="Limits as JSON or YAML.")
-@click.option("--by", default=None, help="Subgroups that must hold, too, such as sex,age_group,unit.")
 @click.option("--no-record", is_flag=True, help="Leave the tags of the version alone.")
 @shared_options
-def gate(model: str, against: str, limits_file: Path | None, by: str | None, as_json: bool, **options: Any) -> None:
+def gate(model: str, against: str, limits_file: Path | None, as_json: bool, **options: Any) -> None:
     """May a version be promoted? Exit codes: 0 passed, 1 refused, 2 inconclusive, 3 error.
 
     \b
@@ -34,7 +33,7 @@ def gate(model: str, against: str, limits_file: Path | None, by: str | None, as_
 
         more = {name: options.pop(name) for name in ("data", "window", "store", "split", "processes")}
         record = not options.pop("no_record")
-        config = open_settings(**options, **named_settings(by=listed(by)))
+        config = open_settings(**options)
         limits = GateLimits.from_mapping(read_settings(limits_file))
         more["processes"] = more["processes"] or default_processes(config.instances, config)
         result = run_gate(model, against, limits=limits, config=config, record=record, **more)

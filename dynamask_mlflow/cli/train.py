@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from dynamask_mlflow.cli.common import reported, track
+from dynamask_mlflow.cli.setting_flags import given_settings, setting_flags
+from dynamask_mlflow.training.config import TrainConfig
 
 if TYPE_CHECKING:
     from dynamask_mlflow.training import Epoch
@@ -19,22 +21,13 @@ if TYPE_CHECKING:
 @click.option("--experiment", default="dynamask", show_default=True)
 @click.option("--name", "registered_model_name", default=None, help="Register under this name.")
 @click.option("--alias", default="champion", show_default=True, help="Of the registered version; '' for none.")
-@click.option("--units", type=int, default=200, show_default=True, help="GRU cells.")
-@click.option("--learning-rate", type=float, default=1e-3, show_default=True, help="Of Adam.")
-@click.option("--epochs", type=int, default=80, show_default=True, help="At most.")
-@click.option("--patience", type=int, default=5, show_default=True, help="Epochs without a better validation loss.")
-@click.option("--batch-size", type=int, default=64, show_default=True)
-@click.option("--dropout", type=float, default=0.3, show_default=True, help="Of the last hidden state.")
-@click.option("--channel-dropout", type=float, default=0.2, show_default=True, help="Of whole input channels.")
-@click.option("--seed", type=int, default=0, show_default=True)
-@click.option("--threads", type=int, default=1, show_default=True, help="Of torch.")
+@setting_flags(TrainConfig)
 def train(
     dataset: Path,
     tracking_uri: str | None,
     experiment: str,
     registered_model_name: str | None,
     alias: str,
-    **options: Any,
 ) -> None:
     """Train the paper's GRU on a built DATASET, log it to MLflow, register it and set its alias.
 
@@ -42,10 +35,10 @@ def train(
     dynamask-mlflow train icu --name icu-mortality --alias champion
     """
     from dynamask_mlflow.data import StayDataset
-    from dynamask_mlflow.training import TrainConfig, train_and_register
+    from dynamask_mlflow.training import train_and_register
 
     with reported():
-        config = TrainConfig(**options)
+        config = TrainConfig(**given_settings())
         loaded = StayDataset.load(dataset)
         track(tracking_uri)
         done = train_and_register(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -83,7 +83,7 @@ def explain_changes(
 
 
 def _settings(config: EvaluationConfig) -> ExplainConfig:
-    return replace(config.fit_config("nested"), operators=None, deletion=False, progress=False)
+    return config.fit_config("nested").with_options(operators=None, deletion=False, progress=False)
 
 
 def _padding(config: EvaluationConfig, padding: Any) -> Any:

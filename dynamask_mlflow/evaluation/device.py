@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dynamask_mlflow._validation import ConfigError
+from dynamask_mlflow._settings import ConfigError
 
 
 def require_device(device: str) -> None:

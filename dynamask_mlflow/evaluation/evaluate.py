@@ -128,7 +128,7 @@ def _with_static_baseline(config: EvaluationConfig, sequences: Sequences) -> Eva
     names = sequences.side.static_names()
     if config.static_baseline is not None or not names:
         return config
-    return replace(config, static_baseline={name: sequences.extras[name].mean(axis=0).tolist() for name in names})
+    return config.with_options(static_baseline={name: sequences.extras[name].mean(axis=0).tolist() for name in names})
 
 
 def _all_outputs(explainer: Explainer, sequences: Sequences) -> Floats:
@@ -157,7 +157,7 @@ def _views(explainer: Explainer, explained: Explained, config: EvaluationConfig)
     found = {}
     rows = np.arange(len(explained.sample))
     for target in config.more_targets:
-        asked = replace(explainer, config=replace(explainer.config, target=target))
+        asked = replace(explainer, config=explainer.config.with_options(target=target))
         masks, good, failures = asked.masks_of_each(explained.sample, rows)
         if good.all():
             found[target] = masks

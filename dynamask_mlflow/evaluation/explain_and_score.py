@@ -110,7 +110,7 @@ class Explainer:
         device = resolve_device(self.config.device)
         with frozen(self.network, device):
             opened, _ = open_bound(bind(self.network, sample, self.config), self.task, "auto", device)
-        return replace(self, config=replace(self.config, output=opened.output))
+        return replace(self, config=self.config.with_options(output=opened.output))
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,71 +5,75 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from dynamask_mlflow._validation import check_types
-from dynamask_mlflow.masks.config import TASKS, ExplainConfig, reject_unknown_keys
+from pydantic import Field, model_validator
+
+from dynamask_mlflow._settings import ConfigError, Many, Settings
+from dynamask_mlflow.masks.config import ExplainConfig, Task
 
 FILE_NAME = "dynamask.json"
 OUTPUTS = {"classification": ("label", "probability"), "regression": ("value",)}
 
 
-@dataclass(frozen=True, kw_only=True)
-class ModelSettings:
+class ModelSettings(Settings):
     """Stored as `dynamask.json` in the model's folder.
 
-    Attributes:
-        task: "classification" or "regression".
-        output: what `predict` gives: "label" (the default, as MLflow's evaluators want it), "probability";
-            "value" for regression.
-        steps, channels: the shape (T, d) of one input.
-        channel_names: d names, in the order of the network's inputs.
-        times: T labels of the steps, if there are any.
-        class_names, time_unit: what the classes and one step are called: ("survives", "dies"), "hour".
-        channel_labels, units: d names as a reader knows them, "Potassium (lab)", and units, "mmol/L", for the report.
-        preprocessing: statistics of the preprocessing (JSON-able). They are carried, not applied: `predict`
-            takes what the network was trained on. Scaling that shall be applied belongs into the network.
-        explain: default settings of explanations: keys of `ExplainConfig`.
+    >>> ModelSettings(task="classification", steps=48, channels=32).output
+    'label'
     """
 
-    task: str
+    task: Task
+    """"classification" or "regression"."""
     output: str = ""
+    """What `predict` gives: "label" (the default, as MLflow's evaluators want it), "probability"; "value" for
+    regression."""
     steps: int
+    """T of the shape (T, d) of one input."""
     channels: int
-    channel_names: tuple[str, ...] | None = None
-    times: tuple[Any, ...] | None = None
-    class_names: tuple[str, ...] | None = None
+    """d of the shape (T, d) of one input."""
+    channel_names: Many[str] | None = None
+    """d names, in the order of the network's inputs."""
+    times: Many[Any] | None = None
+    """T labels of the steps, if there are any."""
+    class_names: Many[str] | None = None
+    """What the classes are called: ("survives", "dies")."""
     time_unit: str | None = None
-    channel_labels: tuple[str, ...] | None = None
-    units: tuple[str, ...] | None = None
+    """What one step is called: "hour"."""
+    channel_labels: Many[str] | None = None
+    """d names as a reader knows them, "Potassium (lab)", for the report."""
+    units: Many[str] | None = None
+    """d units, "mmol/L", for the report."""
     preprocessing: Mapping[str, Any] | None = None
-    explain: Mapping[str, Any] = field(default_factory=dict)
+    """Statistics of the preprocessing (JSON-able). They are carried, not applied: `predict` takes what the network was
+    trained on. Scaling that shall be applied belongs into the network."""
+    explain: Mapping[str, Any] = Field(default_factory=dict)
+    """Default settings of explanations: keys of `ExplainConfig`."""
 
-    def __post_init__(self) -> None:
-        if self.task not in TASKS:
-            raise ValueError(f"Expected task to be one of {TASKS}, but got {self.task!r}.")
-        if not self.output:
-            object.__setattr__(self, "output", OUTPUTS[self.task][0])
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_output(cls, given: dict[str, Any]) -> dict[str, Any]:
+        known = OUTPUTS.get(given.get("task", ""))
+        return {**given, "output": known[0]} if known and not given.get("output") else given
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
         if self.output not in OUTPUTS[self.task]:
-            raise ValueError(
+            raise ConfigError(
                 f"Expected output to be one of {OUTPUTS[self.task]} for {self.task}, but got {self.output!r}."
             )
-        if self.class_names is not None:
-            object.__setattr__(self, "class_names", tuple(self.class_names))
         of_channels = dict.fromkeys(("channel_names", "channel_labels", "units"), self.channels)
         for name, size in {**of_channels, "times": self.steps}.items():
             values = getattr(self, name)
-            if values is not None:
-                object.__setattr__(self, name, tuple(values))
-                if len(values) != size:
-                    raise ValueError(f"Expected {size} {name}, but got {len(values)}.")
+            if values is not None and len(values) != size:
+                raise ConfigError(f"Expected {size} {name}, but got {len(values)}.")
         ExplainConfig.from_mapping(self.explain)
         try:
             json.dumps([self.preprocessing, dict(self.explain), self.times])
         except TypeError as error:
-            raise ValueError(f"Expected preprocessing, explain and times that JSON can hold, but {error}.") from error
+            raise ConfigError(f"Expected preprocessing, explain and times that JSON can hold, but {error}.") from error
+        return self
 
     @property
     def padding(self) -> str | None:
@@ -78,7 +82,7 @@ class ModelSettings:
         return "carry" if rules and all(rule == "forward" for rule in rules) else None
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        text = json.dumps(asdict(self), indent=2)
+        text = json.dumps(self.to_dict(), indent=2)
         (Path(folder) / FILE_NAME).write_text(text + "\n", encoding="utf-8")
 
     @classmethod
@@ -90,13 +94,7 @@ class ModelSettings:
             raise ValueError(f"Expected settings of a dynamask model at {path}, but {error}.") from error
         if not isinstance(stored, dict):
             raise ValueError(f"Expected settings of a dynamask model at {path}, but got {type(stored).__name__}.")
-        reject_unknown_keys(cls, stored)
-        try:
-            settings = cls(**stored)
-            check_types(settings)
-        except (TypeError, AttributeError, KeyError) as error:
-            raise ValueError(f"Expected settings of a dynamask model at {path}, but they are malformed.") from error
-        return settings
+        return cls.from_mapping(stored)
 
     def config(self, **options: Any) -> ExplainConfig:
         """The model's default explanation settings, overridden by `options`."""

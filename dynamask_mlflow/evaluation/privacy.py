@@ -6,7 +6,7 @@ import hmac
 import logging
 import os
 
-from dynamask_mlflow._validation import ConfigError
+from dynamask_mlflow._settings import ConfigError
 
 _logger = logging.getLogger(__name__)
 

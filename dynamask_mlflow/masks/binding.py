@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dynamask_mlflow._validation import ConfigError
+from dynamask_mlflow._settings import ConfigError
 from dynamask_mlflow.masks.adapted_model import AdaptedModel, BoundInputs, Model
 from dynamask_mlflow.masks.black_box import BlackBox, open_black_box
 from dynamask_mlflow.masks.config import ExplainConfig

@@ -6,7 +6,6 @@ import hashlib
 import logging
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from dynamask_mlflow._provenance import versions
-from dynamask_mlflow._validation import ConfigError
+from dynamask_mlflow._settings import ConfigError
 from dynamask_mlflow.masks.adapted_model import Model
 from dynamask_mlflow.masks.batching import batch_size, in_batches
 from dynamask_mlflow.masks.binding import Binding, asks_for_missing, open_bound
@@ -217,7 +216,7 @@ def _host(values: Any) -> Any:
 def _description(
     settings: ExplainConfig, task: str, output: str, reference: Tensor | None, binding: Binding
 ) -> dict[str, Any]:
-    keep = asdict(settings)
+    keep = settings.to_dict()
     for key in ("device", "memory_budget", "progress"):
         keep.pop(key)
     if settings.operators is not None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from dynamask_mlflow._validation import ConfigError
+from dynamask_mlflow._settings import ConfigError
 from dynamask_mlflow.masks.area import DEFAULT_AREAS
 from dynamask_mlflow.masks.batching import added_up
 from dynamask_mlflow.masks.black_box import BlackBox

@@ -4,42 +4,32 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import Any
 
 from airflow.sdk import Param
 
 from dynamask_mlflow._model_uri import ModelUri
 from dynamask_mlflow._schema import settings_schema
-from dynamask_mlflow.audit.config import REFERENCES, AuditConfig
+from dynamask_mlflow._settings import LARGEST
+from dynamask_mlflow.audit.config import AuditConfig
 
 WINDOW_PATTERN = r"^(all|\d{4}(-\d{2}(-\d{2})?)?(\.\.\d{4}(-\d{2}(-\d{2})?)?)?)?$"
 SITE_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,49}$"
 SOURCE_KEYS = ("model", "data", "window", "site", "split", "reference_run_id", "store", "experiment")
 _WHAT, _JUDGE, _EXPLAIN, _WHERE = "What to audit", "What counts as drift", "How to explain", "Where things go"
-_INTEGER, _SHARE = ["null", "integer"], {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}
+_BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "enum", "minLength")
 # Settings with a field of their own in the form; all others go into `settings`.
-_OWN: dict[str, tuple[str, str, dict[str, Any]]] = {
-    "instances": (_WHAT, "Stays to explain, drawn by the seed; empty for all.", {"type": _INTEGER, "minimum": 1}),
-    "minimum": (_JUDGE, "With fewer stays the verdict is inconclusive.", {"type": "integer", "minimum": 1}),
-    "alpha": (_JUDGE, "Chance of any false alarm in a year of audits.", _SHARE),
-    "audits_per_year": (_JUDGE, "Over which that chance is spent.", {"type": "integer", "minimum": 1}),
-    "effect": (_JUDGE, "Share of attention that must have moved to alarm; its lower bound counts.", _SHARE),
-    "tolerance": (_JUDGE, "Share of attention above which a move would matter; below it is ok.", _SHARE),
-    "by": (_JUDGE, "Subgroups by attributes of the stays, such as sex and unit.", {"type": "array"}),
-    "reference": (_JUDGE, "The version's own reference, or the last complete audit.", {"enum": list(REFERENCES)}),
-    "steps": (_EXPLAIN, "Optimisation steps; empty for the method's own.", {"type": _INTEGER, "minimum": 1}),
-    "seed": (_EXPLAIN, "Of every random draw.", {"type": "integer"}),
-    "device": (_EXPLAIN, "auto, cpu, cuda, cuda:1, mps.", {"type": "string", "minLength": 1}),
+_FORM = {
+    _WHAT: ("instances",),
+    _JUDGE: ("minimum", "alpha", "audits_per_year", "effect", "tolerance", "by", "reference"),
+    _EXPLAIN: ("steps", "seed", "device"),
 }
 
 
 def audit_params(source: Mapping[str, Any], config: AuditConfig) -> dict[str, Param]:
     """The form of an audit, filled with the DAG's own values."""
-    shown = config.to_dict()
     params = _source_params(source) | {
-        name: Param(shown[name], description=text, section=section, **schema)
-        for name, (section, text, schema) in _OWN.items()
+        name: _setting(name, config, section) for section, names in _FORM.items() for name in names
     }
     params["reference_run_id"] = Param(
         source.get("reference_run_id"), type=["null", "string"], section=_JUDGE,
@@ -50,14 +40,9 @@ def audit_params(source: Mapping[str, Any], config: AuditConfig) -> dict[str, Pa
 
 def reference_params(source: Mapping[str, Any], config: AuditConfig) -> dict[str, Param]:
     """The form of a reference."""
-    shown = config.to_dict()
     params = _source_params(source)
-    params["reference_instances"] = Param(
-        shown["reference_instances"], type=_INTEGER, minimum=1, section=_WHAT, description="Stays; empty for all."
-    )
-    for name in ("steps", "seed", "device"):
-        section, text, schema = _OWN[name]
-        params[name] = Param(shown[name], description=text, section=section, **schema)
+    params["reference_instances"] = _setting("reference_instances", config, _WHAT)
+    params |= {name: _setting(name, config, _EXPLAIN) for name in _FORM[_EXPLAIN]}
     params["rebuild"] = Param(
         False, type="boolean", section=_WHAT, description="Build it anew though the version has one."
     )
@@ -71,9 +56,22 @@ def merge_source(source: Mapping[str, Any], params: Mapping[str, Any]) -> dict[s
 
 def merge_config(config: Mapping[str, Any], params: Mapping[str, Any]) -> dict[str, Any]:
     """The same for the settings. `settings` has the last word."""
-    known = {field.name for field in fields(AuditConfig)}
-    own = {key: value for key, value in params.items() if key in known}
+    own = {key: value for key, value in params.items() if key in AuditConfig.model_fields}
     return {**config, **own, **(params.get("settings") or {})}
+
+
+def _setting(name: str, config: AuditConfig, section: str) -> Param:
+    """A field of the form for one setting, as the settings' schema describes it."""
+    schema = settings_schema(AuditConfig)["properties"][name]
+    return Param(config.to_dict()[name], description=schema["description"], section=section, **_field_schema(schema))
+
+
+def _field_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """In the form that Airflow's fields know: a list of types instead of alternatives, arrays as lines of text."""
+    options = schema.get("anyOf", [schema])
+    merged = {key: value for option in options for key, value in option.items() if key in _BOUNDS and value != LARGEST}
+    kinds = [str(option["type"]) for option in options]
+    return {**merged, "type": sorted(kinds, reverse=True) if len(kinds) > 1 else kinds[0]}
 
 
 def _source_params(source: Mapping[str, Any]) -> dict[str, Param]:

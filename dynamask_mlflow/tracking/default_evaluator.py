@@ -8,7 +8,6 @@ MLflow's evaluator. For datasets of sequences, and for nothing else, the predict
 from __future__ import annotations
 
 import functools
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -113,7 +112,7 @@ def _read(model: Any, dataset: SequenceEvaluationDataset, task: str) -> NDArray[
     config = EvaluationConfig()
     network = quiet_network(inner, sequences, task, config)
     if not isinstance(network, ForwardOnly):
-        config = replace(config, layout=layout_of(inner, sequences.x.shape[1:]))
+        config = config.with_options(layout=layout_of(inner, sequences.x.shape[1:]))
     outputs = predict(network, sequences.x, task=task, side=sequences.side, config=config)
     if task == "regression":
         return np.asarray(outputs[:, 0] if outputs.ndim == 2 and outputs.shape[1] == 1 else outputs)

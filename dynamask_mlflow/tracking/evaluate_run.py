@@ -13,7 +13,7 @@ from mlflow.models.evaluation.base import EvaluationResult
 
 from dynamask_mlflow._logs import say
 from dynamask_mlflow._secrets import without_secrets
-from dynamask_mlflow._validation import check_mapping
+from dynamask_mlflow._settings import check_mapping
 from dynamask_mlflow.evaluation.changes import explain_changes, require_changes
 from dynamask_mlflow.evaluation.config import EvaluationConfig
 from dynamask_mlflow.evaluation.device import require_device
@@ -27,7 +27,7 @@ from dynamask_mlflow.masks.process_state import untouched_process
 from dynamask_mlflow.tracking.artifacts import CHANGE_TABLE, TABLE, write_artifacts
 from dynamask_mlflow.tracking.evaluation_dataset import SequenceEvaluationDataset
 from dynamask_mlflow.tracking.metric_log import Point, curve_points, scalar_metrics
-from dynamask_mlflow.tracking.spool import ARTIFACTS, discard, new_spool, write_manifest
+from dynamask_mlflow.tracking.spool import ARTIFACTS, Destination, discard, new_spool, write_manifest
 from dynamask_mlflow.tracking.unwrap import (
     NoGradientsError,
     NoModelError,
@@ -71,7 +71,7 @@ def run_evaluation(
     sequences = _named(dataset.sequences, settings)
     network = network_of(model, sequences, task, config)
     if settings is None and config.layout == "auto" and not isinstance(network, ForwardOnly):
-        config = replace(config, layout=layout_of(model, sequences.x.shape[1:]))
+        config = config.with_options(layout=layout_of(model, sequences.x.shape[1:]))
     with untouched_process(network):
         require_device(config.device)
         padding = settings.padding if settings else None
@@ -105,15 +105,18 @@ def run_evaluation(
         files = write_artifacts(spool / ARTIFACTS, evaluation, config, about=about, model=label, labels=labels)
         write_manifest(
             spool,
-            run_id=run_id,
-            tracking_uri=tracking_uri,
-            model_id=identity,
-            link_model=model_id is None,
-            dataset=(dataset.name, dataset.digest),
+            Destination(
+                run_id=run_id,
+                tracking_uri=tracking_uri,
+                model_id=identity,
+                link_model=model_id is None,
+                dataset_name=dataset.name,
+                dataset_digest=dataset.digest,
+                status="FINISHED",
+            ),
             points=points,
-            tables=[table for table in (TABLE, CHANGE_TABLE) if table in files],
             files=files,
-            status="FINISHED",
+            tables=[table for table in (TABLE, CHANGE_TABLE) if table in files],
         )
     except BaseException:
         discard(spool)

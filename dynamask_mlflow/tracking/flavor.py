@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from mlflow.models.model import ModelInfo
     from numpy.typing import ArrayLike
 
+    from dynamask_mlflow.masks.config import Task
     from dynamask_mlflow.tracking.pyfunc_wrapper import PyfuncWrapper
 
 FLAVOR_NAME = "dynamask"
@@ -104,7 +105,7 @@ def save_model(
     example = Example.of(input_example)
     told = {"inputs": None if inputs is None else dict(inputs), "layout": layout, "output_key": output_key}
     settings = ModelSettings(
-        task=task,
+        task=cast("Task", task),
         output=output or "",
         steps=example.shape[0],
         channels=example.shape[1],

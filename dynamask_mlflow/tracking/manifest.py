@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
 
 from dynamask_mlflow._files import atomic_write
 from dynamask_mlflow._secrets import without_secrets
-from dynamask_mlflow._validation import ConfigError, check_types
+from dynamask_mlflow._settings import ConfigError, Many, Settings
 from dynamask_mlflow.tracking.errors import SpoolError
 from dynamask_mlflow.tracking.metric_log import Point
 
@@ -27,33 +28,52 @@ _RUN_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _SHA = re.compile(r"[0-9a-f]{64}")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Manifest:
-    """Where the results in a spool belong.
+def _as_points(stored: Any) -> Any:
+    """Points as JSON holds them; MLflow stores NaN and infinity, too."""
+    return tuple(_point(each) for each in stored) if isinstance(stored, list) else stored
 
-    Attributes:
-        run_id, tracking_uri: the run. The URI is kept without credentials.
-        model_id: the logged model to which metrics are linked. link_model: whether the run must name it, too.
-        dataset_name, dataset_digest: the dataset to which metrics are linked.
-        timestamp: of the metrics, in milliseconds.
-        points: the metrics.
-        tables: artifacts that MLflow shall show as tables.
-        files: artifact path -> SHA-256, in the order of upload; the last one vouches for the others.
-        status: with which a later upload ends the run; None leaves it as it is.
-    """
+
+def _point(stored: Any) -> Any:
+    if not isinstance(stored, dict):
+        return stored
+    point = Point(**stored)
+    if type(point.key) is not str or type(point.value) not in (int, float) or type(point.step) is not int:
+        raise ConfigError("Expected points of a key, a number and a step.")
+    return point
+
+
+class Destination(Settings):
+    """Where the results in a spool belong."""
 
     run_id: str
+    """Of the run."""
     tracking_uri: str
-    model_id: str | None
-    link_model: bool
+    """Of the server, kept without credentials."""
+    model_id: str | None = None
+    """The logged model to which metrics are linked."""
+    link_model: bool = False
+    """Whether the run must name the logged model, too."""
     dataset_name: str
+    """The dataset to which metrics are linked."""
     dataset_digest: str
-    timestamp: int
-    points: tuple[Point, ...]
-    tables: tuple[str, ...]
-    files: Mapping[str, str]
+    """Its digest."""
+    timestamp: int = Field(default_factory=lambda: int(time.time() * 1000))
+    """Of the metrics, in milliseconds; by default now."""
     status: str | None = None
+    """With which a later upload ends the run; None leaves it as it is."""
+
+
+class Manifest(Destination):
+    """Where the results in a spool belong, and what they are."""
+
+    points: Annotated[tuple[Point, ...], BeforeValidator(_as_points)]
+    """The metrics."""
+    tables: Many[str]
+    """Artifacts that MLflow shall show as tables."""
+    files: Mapping[str, str]
+    """Artifact path -> SHA-256, in the order of upload; the last one vouches for the others."""
     schema_version: int = SCHEMA_VERSION
+    """Of this form."""
 
 
 def checksum(path: Path) -> str:
@@ -65,34 +85,17 @@ def checksum(path: Path) -> str:
 
 
 def write_manifest(
-    spool: Path,
-    *,
-    run_id: str,
-    tracking_uri: str,
-    model_id: str | None,
-    link_model: bool,
-    dataset: tuple[str, str],
-    points: Sequence[Point],
-    tables: Sequence[str],
-    files: Sequence[str],
-    timestamp: int | None = None,
-    status: str | None = None,
+    spool: Path, destination: Destination, *, points: Sequence[Point], files: Sequence[str], tables: Sequence[str] = ()
 ) -> Manifest:
-    """Write the manifest of a spool whose artifacts are all there; the metrics' timestamp is now, or as given."""
+    """Write the manifest of a spool whose artifacts are all there."""
     manifest = Manifest(
-        run_id=run_id,
-        tracking_uri=without_secrets(tracking_uri),
-        model_id=model_id,
-        link_model=link_model,
-        dataset_name=dataset[0],
-        dataset_digest=dataset[1],
-        timestamp=int(time.time() * 1000) if timestamp is None else timestamp,
+        **{**destination.to_dict(), "tracking_uri": without_secrets(destination.tracking_uri)},
         points=tuple(points),
         tables=tuple(tables),
         files={name: checksum(spool / ARTIFACTS / name) for name in files},
-        status=status,
     )
-    atomic_write(spool / MANIFEST, json.dumps(asdict(manifest), indent=1))
+    stored = {**manifest.to_dict(), "points": [asdict(point) for point in manifest.points]}
+    atomic_write(spool / MANIFEST, json.dumps(stored, indent=1))
     return manifest
 
 
@@ -125,16 +128,12 @@ def _parsed(stored: Any, path: Path) -> Manifest:
     if stored.get("schema_version") != SCHEMA_VERSION:
         got = repr(stored.get("schema_version"))[:40]
         raise SpoolError(f"Expected a spool of schema version {SCHEMA_VERSION}, but {path} has {got}.")
-    known = {f.name for f in fields(Manifest)}
+    known = set(Manifest.model_fields)
     wrong = sorted(set(stored) - known) or sorted(known - set(stored) - {"status"})
     if wrong:
         raise SpoolError(f"Expected the keys {sorted(known)} in {path}, but {wrong[0]!r} is unknown or missing.")
     try:
-        points = stored["points"]
-        if not isinstance(points, list):
-            raise ConfigError(f"Expected points to be a list, but got {type(points).__name__}.")
-        manifest = Manifest(**{**stored, "points": tuple(_point(point) for point in points)})
-        check_types(manifest)
+        manifest = Manifest.from_mapping(stored)
     except (ConfigError, TypeError) as error:
         raise SpoolError(f"Expected a manifest as it was written in {path}, but it is malformed: {error}") from error
     if not _RUN_ID.fullmatch(manifest.run_id) or manifest.status not in STATUSES:
@@ -145,18 +144,6 @@ def _parsed(stored: Any, path: Path) -> Manifest:
         if not inside or "\0" in name or not isinstance(sha, str) or not _SHA.fullmatch(sha):
             raise SpoolError(f"Expected files inside the spool with their SHA-256 in {path}, but got {name!r}.")
     return manifest
-
-
-def _point(stored: Any) -> Point:
-    if not isinstance(stored, dict) or set(stored) - {"key", "value", "step"}:
-        raise ConfigError("Expected points of key, value and step.")
-    value = stored.get("value")
-    if type(value) is not float or math.isfinite(value):
-        point = Point(**stored)
-        check_types(point)
-        return point
-    check_types(Point(**{**stored, "value": 0.0}))  # MLflow stores NaN, which is no value of a setting
-    return Point(**stored)
 
 
 def _verify(spool: Path, manifest: Manifest) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,7 +106,7 @@ def with_probabilities(network: torch.nn.Module, x: NDArray[np.float32], task: s
         return network
 
 
-def layout_of(model: Any, shape: tuple[int, ...]) -> str:
+def layout_of(model: Any, shape: tuple[int, ...]) -> Literal["auto", "channels_first"]:
     """The layout that a logged signature tells: channels first where it has (d, T) and the data have (T, d)."""
     signature = getattr(getattr(model, "metadata", None), "signature", None)
     try:

@@ -21,7 +21,7 @@ ARROWS = {
     "data": set(),
     "evaluation": {"masks", "metrics", "report"},
     "tracking": {"masks", "metrics", "report", "evaluation"},
-    "training": {"masks", "data", "metrics", "tracking"},
+    "training": {"data", "metrics", "tracking"},
     "audit": {"masks", "report", "data", "evaluation", "tracking"},
     "orchestration": {"audit", "data"},
     "experiments": {"masks", "metrics", "saliency", "data", "training", "evaluation", "tracking", "audit"},

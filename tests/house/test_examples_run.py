@@ -63,7 +63,18 @@ def public_functions() -> Iterator[tuple[str, Any]]:
 
 FUNCTIONS = dict(public_functions())
 # Modules whose examples run beside those of the public functions.
-MODULES = ("_model_uri", "_provenance", "_ranking", "evaluation.explain_and_score", "masks.attribute")
+MODULES = (
+    *("_model_uri", "_provenance", "_ranking", "_schema", "evaluation.explain_and_score", "masks.attribute"),
+    *(
+        "masks.config",
+        "evaluation.config",
+        "evaluation.model_settings",
+        "audit.config",
+        "audit.gate",
+        "training.config",
+    ),
+    "cli.setting_flags",
+)
 
 
 @pytest.mark.parametrize("name", sorted(FUNCTIONS))

@@ -38,7 +38,6 @@ TOO_MANY = {
     "metrics/cumulative.py:cpp": 9,
     "metrics/erasure.py:_mean_drop": 8,
     "saliency/extrmask.py:extremal_mask": 11,
-    "tracking/manifest.py:write_manifest": 11,
 }
 
 

@@ -13,7 +13,7 @@ from natures import quality
 from white_boxes import CHANNELS, SEGMENT, STEPS, cells, gaussian, high_segment, latched
 
 from dynamask_mlflow import Masks, explain
-from dynamask_mlflow._validation import ConfigError
+from dynamask_mlflow._settings import ConfigError
 from dynamask_mlflow.masks.errors import ModelError
 from dynamask_mlflow.masks.forward_search import Segment
 from dynamask_mlflow.masks.predict import predict

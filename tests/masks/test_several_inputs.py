@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from dynamask_mlflow import explain
-from dynamask_mlflow._validation import ConfigError
+from dynamask_mlflow._settings import ConfigError
 from dynamask_mlflow.masks.config import ExplainConfig
 from dynamask_mlflow.masks.errors import ModelError
 from dynamask_mlflow.masks.predict import predict

@@ -24,7 +24,7 @@ from dynamask_mlflow.cli import main
 from dynamask_mlflow.tracking.errors import UploadError
 from dynamask_mlflow.tracking.metric_log import Point
 from dynamask_mlflow.tracking.retries import is_lost, patiently, short_retries
-from dynamask_mlflow.tracking.spool import new_spool, write_manifest
+from dynamask_mlflow.tracking.spool import Destination, new_spool, write_manifest
 from dynamask_mlflow.tracking.upload import upload_or_keep
 
 pytestmark = pytest.mark.server
@@ -169,13 +169,8 @@ def empty_spool(folder: Path, uri: str) -> Path:
     spool = new_spool(str(folder / "spool"), "abc")
     write_manifest(
         spool,
-        run_id="abc",
-        tracking_uri=uri,
-        model_id=None,
-        link_model=False,
-        dataset=("d", "1"),
+        Destination(run_id="abc", tracking_uri=uri, dataset_name="d", dataset_digest="1"),
         points=[Point("dynamask/area", 0.5)],
-        tables=[],
         files=[],
     )
     return spool

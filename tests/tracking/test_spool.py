@@ -27,7 +27,15 @@ from dynamask_mlflow.cli import main
 from dynamask_mlflow.tracking import spool as spools
 from dynamask_mlflow.tracking.errors import SpoolError
 from dynamask_mlflow.tracking.metric_log import Point
-from dynamask_mlflow.tracking.spool import ARTIFACTS, MANIFEST, find_spools, new_spool, read_manifest, write_manifest
+from dynamask_mlflow.tracking.spool import (
+    ARTIFACTS,
+    MANIFEST,
+    Destination,
+    find_spools,
+    new_spool,
+    read_manifest,
+    write_manifest,
+)
 from dynamask_mlflow.tracking.upload import upload
 
 Usage = namedtuple("Usage", "total used free")
@@ -39,15 +47,9 @@ def full_spool(base: Path, uri: str = "http://127.0.0.1:1", run_id: str = "abc")
     (spool / ARTIFACTS / "dynamask" / "a.txt").write_text("masks")
     write_manifest(
         spool,
-        run_id=run_id,
-        tracking_uri=uri,
-        model_id=None,
-        link_model=False,
-        dataset=("d", "1"),
+        Destination(run_id=run_id, tracking_uri=uri, dataset_name="d", dataset_digest="1", status="FINISHED"),
         points=[Point("dynamask/area", 0.5), Point("dynamask/nan", float("nan"))],
-        tables=[],
         files=["dynamask/a.txt"],
-        status="FINISHED",
     )
     return spool
 

@@ -150,11 +150,11 @@ def _explain_group(question: Question, states: _States) -> Change:
     new = np.repeat(states.new[:, :, None], states.after.shape[2], axis=2)
     against = (FadeToReference(states.before), FadeToReference(measured.level))
     # The reader itself calls the model as it wants to be called.
-    plain = replace(settings, inputs=None, layout="auto", output_key=None)
-    config = replace(plain, operators=against)
+    plain = settings.with_options(inputs=None, layout="auto", output_key=None)
+    config = plain.with_options(operators=against)
     masks = explain(reader, states.after, task=question.task, observed=new, config=config)
     if states.since.any():
-        later = explain(reader, states.after, task=question.task, config=replace(plain, fast=True))
+        later = explain(reader, states.after, task=question.task, config=plain.with_options(fast=True))
         masks = joint_ranking(masks, later, new)
     return _to_change(question, states, measured, masks)
 

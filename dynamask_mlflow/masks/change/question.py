@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dynamask_mlflow._validation import ConfigError
+from dynamask_mlflow._settings import ConfigError
 from dynamask_mlflow.masks.adapted_model import Model
 from dynamask_mlflow.masks.black_box import BlackBox, frozen, resolve_device
 from dynamask_mlflow.masks.change.moments import Steps
