@@ -169,7 +169,7 @@ class AuditConfig(
 ):
     """Settings of an audit; those of `ExplainConfig` and these.
 
-    >>> AuditConfig(alpha=0.01).levels["attention"] < AuditConfig().levels["attention"]
+    >>> AuditConfig(audits_per_year=6).levels["attention"] > AuditConfig().levels["attention"]
     True
     """
 
