@@ -54,7 +54,7 @@ class ModelSettings(Settings):
     @model_validator(mode="before")
     @classmethod
     def _fill_output(cls, given: dict[str, Any]) -> dict[str, Any]:
-        known = OUTPUTS.get(given.get("task", ""))
+        known = OUTPUTS.get(str(given.get("task")))
         return {**given, "output": known[0]} if known and not given.get("output") else given
 
     @model_validator(mode="after")
