@@ -5,10 +5,17 @@ from __future__ import annotations
 import math
 
 # Of an audit's own chance of a false alarm: attention in this window, in the last few windows together, the masks'
-# quality, the predictions with what they are worth, the inputs of important channels.
-SPENDING = {"attention": 0.4, "trend": 0.15, "quality": 0.2, "predictions": 0.15, "inputs": 0.1}
-
-
+# quality, the predictions, what they are worth, the inputs of important channels, and those inputs within slices.
+# Attention and quality also need a move of some size, which chance hardly ever makes: their part can be small.
+SPENDING = {
+    "attention": 0.2,
+    "trend": 0.15,
+    "quality": 0.05,
+    "predictions": 0.2,
+    "performance": 0.2,
+    "inputs": 0.12,
+    "slices": 0.08,
+}
 GROUPS = 0.2  # of an audit's chance, if subgroups are looked at; the others share the rest as before
 
 
@@ -28,8 +35,8 @@ def levels(alpha: float, audits: int, groups: bool = False) -> dict[str, float]:
 def permutations_needed(alpha: float, audits: int, groups: bool = False) -> int:
     """How many permutations can give p-values as small as the levels.
 
-    The smallest of three p-values (attention) is at best 3 / (permutations + 1), one of four by Holm (quality)
-    4 / (permutations + 1); the others are adjusted by step-down, which costs nothing.
+    The smallest of three p-values (attention) is at best 3 / (permutations + 1), one of two families (groups)
+    2 / (permutations + 1); the others are adjusted by step-down, which costs nothing.
     """
-    best = {"attention": 3, "trend": 3, "quality": 4, "predictions": 1, "inputs": 1, "groups": 1}
-    return max(math.ceil(best[name] / level - 1e-9) - 1 for name, level in levels(alpha, audits, groups).items())
+    best = {"attention": 3, "trend": 3, "groups": 2}
+    return max(math.ceil(best.get(name, 1) / level - 1e-9) - 1 for name, level in levels(alpha, audits, groups).items())

@@ -76,7 +76,9 @@ class AttentionSettings(Settings):
     """Share of attention that must have moved, between channels or between hours, to alarm; what counts is the lower
     95 % bound."""
     tolerance: Share = 0.06
-    """Share of attention above which a move would matter: OK is proven if the upper 95 % bounds are below it."""
+    """Share of attention above which a move would matter: OK is proven if the upper 95 % bounds are below it. Where a
+    window of `instances` stays cannot exclude so little, it is as much as 97.5 % of unchanged windows exclude, as the
+    reference's own spread tells, up to .1."""
     locate_alpha: Share = 0.01
     """Chance of naming any channel, or any hour, that did not move."""
     block: Positive = 6

@@ -115,22 +115,33 @@ def _subject(evidence: Evidence, violations: Sequence[Violation], config: AuditC
     kinds = {violation.kind for violation in violations}
     if not kinds & {"attention", "trend", "predictions", "performance", "inputs", "subgroup"}:
         return None
-    inputs = evidence.inputs
-    if inputs is not None:
-        moved = inputs.moved(config.input_level)
-        if moved:
-            place = max(moved, key=lambda i: max(_gap(inputs.value_gap, inputs.value_q, i, config), 0.0)
-                        + max(_gap(inputs.missing_gap, inputs.missing_q, i, config), 0.0))  # fmt: skip
-            values = _gap(inputs.value_gap, inputs.value_q, place, config)
-            gaps = _gap(inputs.missing_gap, inputs.missing_q, place, config)
-            return ("values" if values >= gaps else "gaps"), evidence.channel_names[place]
+    moved = _moved_inputs(evidence, config)
+    if moved:
+        warned = {violation.subject for violation in violations if violation.kind == "inputs"}
+        # What warned comes before what is only listed.
+        place, kind = max(moved, key=lambda each: (evidence.channel_names[each[0]] in warned, moved[each]))
+        return kind, evidence.channel_names[place]
     if kinds & {"predictions", "performance"}:
         return "predictions", None
     return "attention", None
 
 
-def _gap(gaps: Floats, q: Floats, place: int, config: AuditConfig) -> float:
-    return float(gaps[place]) if q[place] <= config.input_level else -1.0
+def _moved_inputs(evidence: Evidence, config: AuditConfig) -> dict[tuple[int, str], float]:
+    """(channel, "values" or "gaps") -> how far it moved: in the whole window, or in a slice."""
+    found: dict[tuple[int, str], float] = {}
+    for each in evidence.slice_inputs:
+        if each.p_value <= config.input_level:
+            key = (each.channel, each.kind)
+            found[key] = max(each.gap * each.share, found.get(key, 0.0))
+    inputs = evidence.inputs
+    if inputs is not None:
+        for kind, gap, q in (
+            ("values", inputs.value_gap, inputs.value_q),
+            ("gaps", inputs.missing_gap, inputs.missing_q),
+        ):
+            for place in np.flatnonzero(q <= config.input_level):
+                found[int(place), kind] = float(gap[place])
+    return found
 
 
 def _rows(

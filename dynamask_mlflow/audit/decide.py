@@ -39,7 +39,7 @@ def decide(evidence: Evidence, config: AuditConfig, **about: Any) -> Verdict:
     elif found or warned:
         state, violations = State.DRIFT if found else State.WARNING, [*found, *warned]
     else:
-        violations = _underpowered(evidence, config)
+        violations = _underpowered(evidence)
         state = State.INCONCLUSIVE if violations else State.OK
     channels, times = _moved(found, evidence, config, state)
     return Verdict(
@@ -69,7 +69,7 @@ def _reasons(state: State, violations: list[Violation], evidence: Evidence, conf
             f"at most {messages.percent(test.channels.upper)} between channels and "
             f"{messages.percent(test.hours.upper)} in time (95 % bounds), {evidence.instances} stays."
         )
-        proven = max(test.channels.upper, test.hours.upper) < config.tolerance
+        proven = max(test.channels.upper, test.hours.upper) < evidence.tolerance
         reasons.append(f"{'Attention did not move' if proven else 'No move of attention is proven'}: {bounds}")
     if evidence.under:
         reasons += prediction_messages.version_sentences(evidence.under, evidence.between_versions, task_of(evidence))
@@ -125,19 +125,19 @@ def _void(evidence: Evidence, config: AuditConfig) -> list[Violation]:
     return found
 
 
-def _underpowered(evidence: Evidence, config: AuditConfig) -> list[Violation]:
+def _underpowered(evidence: Evidence) -> list[Violation]:
     if evidence.drift is None:
         return [Violation(kind="power", subject="stays", message="There was nothing to compare.")]
     test = evidence.drift
     found = []
     for subject, effect in (("between channels", test.channels), ("in time", test.hours)):
-        if effect.upper >= config.tolerance:
+        if effect.upper >= evidence.tolerance:
             text = (
                 f"No drift was found, but a move of up to {messages.percent(effect.upper)} {subject} cannot be "
-                f"excluded with {evidence.instances} stays."
+                f"excluded with {evidence.instances} stays; ok needs less than {messages.percent(evidence.tolerance)}."
             )
             found.append(
-                Violation(kind="power", subject=subject, message=text, value=effect.upper, threshold=config.tolerance)
+                Violation(kind="power", subject=subject, message=text, value=effect.upper, threshold=evidence.tolerance)
             )
     return found
 

@@ -74,7 +74,7 @@ def _case_mix(evidence: Evidence, config: AuditConfig, count: int) -> str:
     test = evidence.predictions
     if test is None or "calibration" not in test.performance:
         return f"{text}; outcomes would tell whether the predictions still hold for them."
-    held = test.performance["calibration"].p_value > config.levels["predictions"]
+    held = test.performance["calibration"].p_value > config.levels["performance"]
     return f"{text}, and the predictions are {'calibrated as before' if held else 'calibrated otherwise than before'}."
 
 

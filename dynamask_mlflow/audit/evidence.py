@@ -19,14 +19,17 @@ from dynamask_mlflow.audit.statistics import (
     PredictionTest,
     QualityShift,
     Shift,
+    SliceInput,
     TrustResult,
     VersionShift,
     check_trust,
     ndcg,
+    provable_move,
     staged_drift_test,
     staged_input_test,
     staged_prediction_test,
     staged_quality_test,
+    staged_slice_input_test,
 )
 from dynamask_mlflow.audit.statistics.marginals import Floats
 from dynamask_mlflow.audit.subgroups import SubgroupTest, compare_subgroups
@@ -41,6 +44,7 @@ _QUALITY = {
     "acc": "faithfulness",
     "squared_error": "faithfulness",
 }
+LARGEST = 0.1  # a window that cannot exclude a move of this size proves nothing
 QUALITY_NAMES = {
     "area": "area of the masks",
     "entropy": "entropy of the masks",
@@ -63,6 +67,8 @@ class Evidence:
         predictions: the test of the predictions, of all stays that have one.
         blockers: kind -> a sentence that forbids a comparison at all (settings, channels).
         changed_anchors: stored anchors whose inputs in the data are no longer the same.
+        tolerance: share of attention that the upper bounds must stay below for an ok.
+        slice_inputs: inputs within slices of the stays, the surest first.
         noise: share that another seed of the explainer moves, between "channels" and "hours": the noise floor.
         under: the version that attention, predictions and inputs were asked of, if it is not the audited one.
         between_versions: predictions of both versions for the same stays of the window, old and new.
@@ -83,7 +89,9 @@ class Evidence:
     effects: Floats | None = None
     blockers: Mapping[str, str] = field(default_factory=dict)
     drift: DriftTest | None = None
+    tolerance: float = 1.0
     inputs: InputTest | None = None
+    slice_inputs: Sequence[SliceInput] = ()
     predictions: PredictionTest | None = None
     quality: Mapping[str, QualityShift] = field(default_factory=dict)
     ndcg: float = float("nan")
@@ -143,6 +151,7 @@ def compare(
     found: dict[str, Any] = {
         "drift": both.test(config),
         "quality": staged_quality_test(numbers, both.draws),
+        "tolerance": tolerance_of(reference, int(now.sum()), config),
         "ndcg": ndcg(*(part.mean_shares()[0] for part in (reference, current))),
         "importance": reference.mean_shares()[0],
         "effects": reference.mean_effects(),
@@ -154,11 +163,34 @@ def compare(
         parts = [part if edges is None else part.coded(edges) for part in both.parts]
         codes = np.concatenate([part.codes[part.usable] for part in parts])
         found["inputs"] = staged_input_test(codes, both.draws)
+        found["slice_inputs"] = staged_slice_input_test(codes, both.draws, slices_of(both.parts))
     fitting = [part for part in earlier if not channel_blocker(reference, part) and part.usable.any()]
     if fitting:
         together = _Pair((reference,), (*fitting, current), config, lambda part: part.usable)
         found |= {"trend": together.test(config), "trend_windows": len(fitting) + 1}
     return Evidence(**{**counts, **found, **more})
+
+
+def tolerance_of(reference: Measured, stays: int, config: AuditConfig) -> float:
+    """`config.tolerance`, or as much more as a window of the planned size can exclude, up to `LARGEST`.
+
+    It follows from the reference alone, so that it is fixed before any window is seen.
+    """
+    good = reference.usable
+    axes = [values[good] for values in reference.shares]
+    provable = provable_move(axes, reference.patients[good], config.instances or stays, seed=config.seed)
+    return max(config.tolerance, min(LARGEST, provable))
+
+
+def slices_of(parts: Sequence[Measured]) -> dict[str, Any]:
+    """name -> which of the usable stays belong to it, for each value of each attribute that all parts have."""
+    shared = [name for name in parts[0].attributes if all(name in part.attributes for part in parts)]
+    columns = {name: np.concatenate([part.attributes[name][part.usable] for part in parts]) for name in shared}
+    return {
+        f"{name} {value}": column == value
+        for name, column in columns.items()
+        for value in sorted(set(column.tolist()) - {""})
+    }
 
 
 def _predictions(reference: Measured, current: Measured, config: AuditConfig, drawn: _Pair) -> PredictionTest | None:

@@ -21,7 +21,7 @@ def metrics_of(evidence: Evidence, config: AuditConfig) -> dict[str, float]:
     test = evidence.drift
     if test is not None:
         found |= {"p_value": test.p_value, "p_energy": test.p_energy}
-        found |= {"p_channels": test.p_channels, "p_hours": test.p_hours}
+        found |= {"p_channels": test.p_channels, "p_hours": test.p_hours, "tolerance": evidence.tolerance}
         for name, effect in (("channels", test.channels), ("hours", test.hours)):
             found |= {
                 f"moved_{name}": effect.moved,

@@ -55,7 +55,7 @@ def _performance(test: PredictionTest, config: AuditConfig) -> list[Violation]:
     found = []
     for name, shift in test.performance.items():
         least = config.value_effect * test.spread if "error" in test.performance else config.performance_effect
-        if shift.p_value <= config.levels["predictions"] and abs(shift.difference) >= least:
+        if shift.p_value <= config.levels["performance"] and abs(shift.difference) >= least:
             message = text.performance_sentence(name, shift, test.labelled)
             found.append(_violation("performance", name, message, shift, least))
     return found
@@ -87,6 +87,37 @@ def _inputs(inputs: InputTest, evidence: Evidence, config: AuditConfig) -> list[
         )
         found.append(
             Violation(kind="inputs", subject=name, message=message, value=gap, threshold=config.input_effect, p_value=p)
+        )
+    return found + _slice_inputs(evidence, {violation.subject for violation in found}, config)
+
+
+def _slice_inputs(evidence: Evidence, told: set[str], config: AuditConfig) -> list[Violation]:
+    """Important channels that moved within a slice and are not told yet: each in the slice where it is surest."""
+    effects = evidence.effects
+    if effects is None:
+        return []
+    found = []
+    for each in evidence.slice_inputs:
+        name = evidence.channel_names[each.channel]
+        matters = effects[each.channel] >= config.important * float(effects.mean()) and effects[each.channel] > 0
+        proven = each.p_value <= config.levels["slices"] and each.gap >= config.input_effect
+        if name in told or not matters or not proven:
+            continue
+        told.add(name)
+        message = (
+            f"The inputs of {name} moved in {each.slice} ({percent(each.share)} of the stays), and predictions rest on "
+            f"them ({text.number(float(effects[each.channel]))} on average): "
+            f"{_direction(each.kind, each.gap, each.shift)} there ({chance(each.p_value)})."
+        )
+        found.append(
+            Violation(
+                kind="inputs",
+                subject=name,
+                message=message,
+                value=each.gap,
+                threshold=config.input_effect,
+                p_value=each.p_value,
+            )
         )
     return found
 

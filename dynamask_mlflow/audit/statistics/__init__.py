@@ -9,7 +9,7 @@ from dynamask_mlflow.audit.statistics.canary import (
 )
 from dynamask_mlflow.audit.statistics.causes import CauseSplit, split_causes
 from dynamask_mlflow.audit.statistics.drift import DriftTest, drift_test, staged_drift_test
-from dynamask_mlflow.audit.statistics.effect import Effect, moved_share, total_variation
+from dynamask_mlflow.audit.statistics.effect import Effect, moved_share, provable_move, total_variation
 from dynamask_mlflow.audit.statistics.groups import Group, GroupShift, group_differences, group_drift
 from dynamask_mlflow.audit.statistics.inputs import (
     Codes,
@@ -20,7 +20,7 @@ from dynamask_mlflow.audit.statistics.inputs import (
     staged_input_test,
 )
 from dynamask_mlflow.audit.statistics.marginals import attention, in_blocks, shares
-from dynamask_mlflow.audit.statistics.multiplicity import benjamini_hochberg, holm, standardized, step_down
+from dynamask_mlflow.audit.statistics.multiplicity import benjamini_hochberg, holm, ranked, standardized, step_down
 from dynamask_mlflow.audit.statistics.performance import classification_scores, regression_scores
 from dynamask_mlflow.audit.statistics.permutation import Permutations, permuted_labels
 from dynamask_mlflow.audit.statistics.predictions import (
@@ -33,6 +33,7 @@ from dynamask_mlflow.audit.statistics.predictions import (
 )
 from dynamask_mlflow.audit.statistics.quality import QualityShift, quality_test, staged_quality_test
 from dynamask_mlflow.audit.statistics.ranking import ndcg
+from dynamask_mlflow.audit.statistics.slice_inputs import SliceInput, slice_input_test, staged_slice_input_test
 from dynamask_mlflow.audit.statistics.slices import Rows, Slice, change_point, search_slices, smallest_slice
 from dynamask_mlflow.audit.statistics.trust import TrustResult, check_trust
 from dynamask_mlflow.audit.statistics.versions import VersionShift, compare_versions
@@ -52,6 +53,7 @@ __all__ = [
     "Rows",
     "Shift",
     "Slice",
+    "SliceInput",
     "TrustResult",
     "VersionShift",
     "attention",
@@ -76,18 +78,22 @@ __all__ = [
     "paired_shift",
     "permuted_labels",
     "prediction_test",
+    "provable_move",
     "quality_test",
+    "ranked",
     "regression_scores",
     "rounding_limit",
     "rounding_noise",
     "search_slices",
     "shares",
+    "slice_input_test",
     "smallest_slice",
     "split_causes",
     "staged_drift_test",
     "staged_input_test",
     "staged_prediction_test",
     "staged_quality_test",
+    "staged_slice_input_test",
     "standardized",
     "step_down",
     "total_variation",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ from dynamask_mlflow.audit.statistics.marginals import Bools, Floats, Labels
 from dynamask_mlflow.audit.statistics.permutation import mean_differences, upper_tail
 
 _Z95, _Z975 = 1.6448536269514722, 1.959963984540054
+_DRAWS = 1000
 
 
 @dataclass(frozen=True)
@@ -74,3 +76,27 @@ def standard_error(values: Floats, current: Bools, patients: NDArray[Any]) -> Fl
     correction = len(names) / max(len(names) - 2, 1)
     result: Floats = np.sqrt(correction * np.square(by_patient).sum(axis=0))
     return result
+
+
+def provable_move(
+    axes: Sequence[Floats], patients: NDArray[Any], stays: int, share: float = 0.975, seed: int = 0
+) -> float:
+    """The smallest move that a window of so many stays excludes, in this share of the windows, if nothing moved.
+
+    That is a quantile of the larger `upper` over the axes. Chance differences between the reference (n, k) and such a
+    window are normal with the covariance of the reference, patients as units: each patient's part in the mean is
+    multiplied by one normal draw, the same on all axes.
+    """
+    names, code = np.unique(patients, return_inverse=True)
+    draws = np.random.default_rng([seed, 0x70E]).standard_normal((_DRAWS, len(names)))
+    upper = np.zeros(_DRAWS)
+    for values in axes:
+        pull = np.zeros((len(names), values.shape[1]))
+        np.add.at(pull, code, (values - values.mean(axis=0)) / len(values))
+        pull *= np.sqrt((1 + len(values) / stays) * len(names) / max(len(names) - 1, 1))
+        gaps = draws @ pull
+        each = 0.5 * np.abs(gaps).sum(axis=1)
+        moved = np.sqrt(np.maximum(0.0, each**2 - np.mean(each**2)))
+        spread = 0.5 * np.linalg.norm(np.sign(gaps) @ pull.T, axis=1)
+        upper = np.maximum(upper, moved + _Z95 * spread)
+    return float(np.quantile(upper, share))

@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 
 from dynamask_mlflow.audit.statistics.effect import standard_error
 from dynamask_mlflow.audit.statistics.marginals import Bools, Floats, Labels
-from dynamask_mlflow.audit.statistics.multiplicity import holm, step_down
-from dynamask_mlflow.audit.statistics.permutation import in_chunks, permuted_labels
+from dynamask_mlflow.audit.statistics.multiplicity import holm, ranked, scaled, step_down
+from dynamask_mlflow.audit.statistics.permutation import mean_gaps, permuted_labels
 
 _Z975 = 1.959963984540054
+SHARE = "attention "  # a number of this name is a share of attention to one channel
+RANKED = ("predicted", "faithfulness")
 
 
 @dataclass(frozen=True, order=True)
@@ -37,7 +39,8 @@ class GroupShift:
             of the group.
         low, high: 95 % confidence interval of the difference, with patients as units.
         effect: the difference in standard deviations of the reference.
-        p_value: by permutation of patients, adjusted over all groups and numbers.
+        p_value: by permutation of patients, adjusted over all groups and numbers; of the ranks where the number is
+            skewed (`RANKED`).
         stays: how many of the reference, and of the current window, are behind it.
     """
 
@@ -62,17 +65,17 @@ def group_drift(
     """Each (n,) number of each group, in the current window against the reference.
 
     `labels` come from `permuted_labels`. The permutations are shared by all groups, so that step-down knows how they
-    overlap. A number may be NaN where it is not known.
+    overlap. A number may be NaN where it is not known. Families: see `_tested`.
     """
     values, names = np.stack(list(numbers.values()), axis=1), list(numbers)
-    parts = [(group, member, mean_gaps(values[member], labels[:, member])) for group, member in members.items()]
-    if not parts:
+    if not members:
         return []
-    p = step_down(_scaled(np.concatenate([gaps for *_, gaps in parts], axis=1)))
+    tested, families = _tested(numbers)
+    gaps = [scaled(mean_gaps(tested[member], labels[:, member])) for member in members.values()]
+    p = _adjusted(np.stack(gaps, axis=1), families)
     current = labels[0] > 0
     found = []
-    for place, (group, member, _) in enumerate(parts):
-        own = p[place * len(names) : (place + 1) * len(names)]
+    for own, (group, member) in zip(p, members.items(), strict=True):
         found += _shifts(group, names, values[member], current[member], patients[member], own)
     return found
 
@@ -87,36 +90,44 @@ def group_differences(
     """
     values, names = np.stack(list(numbers.values()), axis=1), list(numbers)
     chosen = _without_mirrors(members)
-    tests = []
-    for group in chosen:
-        member = members[group]
-        labels = permuted_labels(member, patients, count, seed)
-        tests.append(step_down(_scaled(mean_gaps(values, labels))))
-    if not tests:
+    if not chosen:
         return []
-    # Holm, number by number: the p-values of a group share one factor.
-    least = np.array([test.min() for test in tests])
-    factors = holm(least) / np.maximum(least, 1e-300)
+    tested, families = _tested(numbers)
+    tests = np.empty((len(chosen), len(names)))
+    for place, group in enumerate(chosen):
+        labels = permuted_labels(members[group], patients, count, seed)
+        tests[place] = _adjusted(scaled(mean_gaps(tested, labels))[:, None], families)[0]
+    # Holm over the groups, family by family: the p-values of a group share one factor.
+    for family in families:
+        least = tests[:, family].min(axis=1)
+        factors = np.maximum(holm(least) / np.maximum(least, 1e-300), 1.0)
+        tests[:, family] = np.minimum(tests[:, family] * factors[:, None], 1.0)
     found = []
-    for group, test, factor in zip(chosen, tests, factors, strict=True):
-        own = np.minimum(test * max(float(factor), 1.0), 1.0)
+    for group, own in zip(chosen, tests, strict=True):
         found += _shifts(group, names, values, members[group], patients, own)
     return found
 
 
-def mean_gaps(values: Floats, labels: Labels) -> Floats:
-    """(B, k): as `mean_differences`, of values (n, k) that may be NaN; 0 where a window has none."""
-    known = np.isfinite(values)
-    filled, seen = np.where(known, values, 0.0), known.astype(np.float64)
-    total, count = filled.sum(axis=0), seen.sum(axis=0)
-    result: Floats = np.zeros((len(labels), values.shape[1]))
-    for rows in in_chunks(labels):
-        weights = labels[rows].astype(np.float64)
-        ahead, many = weights @ filled, weights @ seen
-        rest = count - many
-        gap = ahead / np.maximum(many, 1) - (total - ahead) / np.maximum(rest, 1)
-        result[rows] = np.where((many > 0) & (rest > 0), gap, 0.0)
-    return result
+def _tested(numbers: Mapping[str, Floats]) -> tuple[Floats, list[list[int]]]:
+    """What is tested of each number, and two families of them, each of which gets half of the chance.
+
+    Shares of attention, one a channel, are a family of their own: many of them would otherwise take the power from the
+    few numbers that matter most. Predictions and what masks are worth are skewed, and tested by their ranks.
+    """
+    columns = [ranked(values) if name in RANKED else values for name, values in numbers.items()]
+    shares = [place for place, name in enumerate(numbers) if name.startswith(SHARE)]
+    others = [place for place, name in enumerate(numbers) if not name.startswith(SHARE)]
+    return np.stack(columns, axis=1), [family for family in (others, shares) if family]
+
+
+def _adjusted(statistics: Floats, families: Sequence[Sequence[int]]) -> Floats:
+    """(groups, k) p-values from (B, groups, k) statistics: step-down within each family, Bonferroni between them."""
+    count, groups, _ = statistics.shape
+    adjusted: Floats = np.ones(statistics.shape[1:])
+    for family in families:
+        p = step_down(statistics[:, :, family].reshape(count, -1)).reshape(groups, len(family))
+        adjusted[:, family] = np.minimum(len(families) * p, 1.0)
+    return adjusted
 
 
 def _shifts(
@@ -146,11 +157,6 @@ def _shifts(
             )
         )
     return found
-
-
-def _scaled(gaps: Floats) -> Floats:
-    spread = gaps[1:].std(axis=0)
-    return np.abs(gaps) / np.where(spread > 1e-12, spread, np.inf)
 
 
 def _without_mirrors(members: Mapping[Group, Bools]) -> list[Group]:

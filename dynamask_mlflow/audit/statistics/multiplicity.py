@@ -49,3 +49,24 @@ def standardized(statistics: Floats) -> Floats:
     """
     centre, spread = statistics[1:].mean(axis=0), statistics[1:].std(axis=0)
     return np.where(spread > 1e-12, (statistics - centre) / np.where(spread > 1e-12, spread, 1.0), 0.0)
+
+
+def ranked(values: Floats) -> Floats:
+    """Mid-ranks in (0, 1) of the known ones among (n,) values; NaN stays.
+
+    >>> ranked(np.array([3.0, 1.0, np.nan, 3.0])).round(3).tolist()
+    [0.667, 0.167, nan, 0.667]
+    """
+    from scipy.stats import rankdata
+
+    known = np.isfinite(values)
+    places: Floats = np.full(len(values), np.nan)
+    if known.any():
+        places[known] = (rankdata(values[known]) - 0.5) / known.sum()
+    return places
+
+
+def scaled(gaps: Floats) -> Floats:
+    """(B, k) sizes of differences in standard deviations over the permutations (rows 1 on); 0 if one never varies."""
+    spread = gaps[1:].std(axis=0)
+    return np.asarray(np.abs(gaps) / np.where(spread > 1e-12, spread, np.inf))

@@ -11,6 +11,7 @@ from dynamask_mlflow.audit.statistics.marginals import Floats
 from dynamask_mlflow.audit.statistics.permutation import in_chunks
 
 Scores = dict[str, Floats]
+_SURE = 0.01  # an outcome at a still lower risk would outweigh a hundred stays
 
 
 def classification_scores(scores: Floats, outcomes: Floats, weights: NDArray[np.floating]) -> Scores:
@@ -58,6 +59,16 @@ def regression_scores(values: Floats, outcomes: Floats, weights: NDArray[np.floa
             return {"error": part @ np.abs(errors) / total, "calibration": part @ errors / total}
 
     return _in_parts(of, weights)
+
+
+def surprise(scores: Floats, outcomes: Floats) -> Floats:
+    """(n,) observed minus predicted in standard deviations, (y - p) / sqrt(p (1 - p)).
+
+    Its mean tells what calibration-in-the-large does, but an outcome where hardly any was predicted weighs more: a few
+    more outcomes at low risk show in it far earlier.
+    """
+    sure = np.clip(scores, _SURE, 1 - _SURE)
+    return np.asarray((outcomes - scores) / np.sqrt(sure * (1 - sure)))
 
 
 def _sums(weights: Floats) -> Floats:

@@ -83,6 +83,21 @@ def mean_differences(values: Floats, labels: Labels) -> Floats:
     return result
 
 
+def mean_gaps(values: Floats, labels: Labels) -> Floats:
+    """(B, k): as `mean_differences`, of values (n, k) that may be NaN; 0 where a window has none."""
+    known = np.isfinite(values)
+    filled, seen = np.where(known, values, 0.0), known.astype(np.float64)
+    total, count = filled.sum(axis=0), seen.sum(axis=0)
+    result: Floats = np.zeros((len(labels), values.shape[1]))
+    for rows in in_chunks(labels):
+        weights = labels[rows].astype(np.float64)
+        ahead, many = weights @ filled, weights @ seen
+        rest = count - many
+        gap = ahead / np.maximum(many, 1) - (total - ahead) / np.maximum(rest, 1)
+        result[rows] = np.where((many > 0) & (rest > 0), gap, 0.0)
+    return result
+
+
 def in_chunks(table: NDArray[Any]) -> Iterator[slice]:
     """Slices of rows of a table, which together hold at most so many values."""
     rows = max(1, _CHUNK // max(table.shape[1], 1))

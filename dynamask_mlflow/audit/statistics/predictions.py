@@ -11,8 +11,13 @@ from numpy.typing import NDArray
 
 from dynamask_mlflow.audit.statistics.effect import standard_error
 from dynamask_mlflow.audit.statistics.marginals import Bools, Floats, Labels
-from dynamask_mlflow.audit.statistics.multiplicity import standardized, step_down
-from dynamask_mlflow.audit.statistics.performance import Scores, classification_scores, regression_scores
+from dynamask_mlflow.audit.statistics.multiplicity import ranked, standardized, step_down
+from dynamask_mlflow.audit.statistics.performance import (
+    Scores,
+    classification_scores,
+    regression_scores,
+    surprise,
+)
 from dynamask_mlflow.audit.statistics.permutation import SETTLED, Permutations, in_chunks, mean_differences
 
 _Z975 = 1.959963984540054
@@ -26,7 +31,8 @@ class Shift:
 
     Attributes:
         reference, current: its values. low, high: 95 % confidence interval of their difference, with patients as units.
-        p_value: by permutation of patients, adjusted over everything that the arm looks at (step-down).
+        p_value: by permutation of patients, adjusted (step-down) over the predictions' numbers, or over those of what
+            they are worth.
     """
 
     reference: float
@@ -45,10 +51,12 @@ class PredictionTest:
     """Predictions of the reference window against those of the current one.
 
     Attributes:
-        mean: of the predicted risk or value. spread: its standard deviation in the reference window.
+        mean: of the predicted risk or value; its p-value is the smaller of that of the mean and that of the ranks,
+            since risks are skewed. spread: its standard deviation in the reference window.
         distribution: `current` is the Kolmogorov-Smirnov distance of both windows; `reference` is 0.
         above: threshold -> share of stays above it. classes: class -> share of stays, if there are more than two.
-        performance: "auroc", "auprc", "brier", "calibration" (observed minus predicted); "error" for values.
+        performance: "auroc", "auprc", "brier", "calibration" (observed minus predicted; its p-value is the smaller of
+            that of the difference as it is and in standard deviations); "error" for values.
         labelled: stays with a known outcome in the reference and in the current window.
     """
 
@@ -62,11 +70,9 @@ class PredictionTest:
 
     @property
     def p_value(self) -> float:
-        return min(shift.p_value for shift in self.shifts())
-
-    def shifts(self) -> list[Shift]:
+        """The smallest of both families."""
         groups = (self.above, self.classes, self.performance)
-        return [self.mean, self.distribution, *(shift for group in groups for shift in group.values())]
+        return min(s.p_value for s in (self.mean, self.distribution, *(s for group in groups for s in group.values())))
 
 
 def prediction_test(
@@ -89,26 +95,24 @@ def prediction_test(
     kinds = [] if classes is None else [int(kind) for kind in np.unique(classes)]
     columns = [scores, *(scores >= t for t in thresholds), *(classes == kind for kind in kinds)]
     values = np.stack([np.asarray(column, dtype=np.float64) for column in columns], axis=1)
-    statistics = [np.abs(mean_differences(values, labels)), _distances(scores, labels)[:, None]]
-    means = _mean_shifts(values, current, patients)
-    performance, gaps, labelled = _performance(scores, outcomes, labels, patients, task)
-    if gaps is not None:
-        statistics.append(gaps)
-    p = step_down(standardized(np.concatenate(statistics, axis=1)))
-    means = [replace(shift, p_value=float(chance)) for shift, chance in zip(means, p, strict=False)]
-    distance = float(statistics[1][0, 0])
-    rest = p[len(means) + 1 :]
+    tested = np.column_stack([values, ranked(scores)])
+    distances = _distances(scores, labels)[:, None]
+    gaps = np.abs(mean_differences(tested, labels))
+    p = step_down(standardized(np.concatenate([gaps, distances], axis=1)))
+    p[0] = min(p[0], p[-2])
+    means = [
+        replace(shift, p_value=float(chance))
+        for shift, chance in zip(_mean_shifts(values, current, patients), p, strict=False)
+    ]
+    performance, labelled = _performance(scores, outcomes, labels, patients, task)
     cut = 1 + len(thresholds)
     return PredictionTest(
         mean=means[0],
         spread=float(scores[~current].std()),
-        distribution=Shift(0.0, distance, 0.0, 1.0, float(p[len(means)])),
+        distribution=Shift(0.0, float(distances[0, 0]), 0.0, 1.0, float(p[-1])),
         above=dict(zip(thresholds, means[1:cut], strict=True)),
         classes=dict(zip(kinds, means[cut:], strict=True)),
-        performance={
-            name: replace(shift, p_value=float(chance))
-            for (name, shift), chance in zip(performance.items(), rest, strict=True)
-        },
+        performance=performance,
         labelled=labelled,
     )
 
@@ -158,21 +162,21 @@ def _mean_shifts(values: Floats, current: Bools, patients: NDArray[Any]) -> list
 
 def _performance(
     scores: Floats, outcomes: Floats | None, labels: Labels, patients: NDArray[Any], task: str
-) -> tuple[dict[str, Shift], Floats | None, tuple[int, int]]:
-    """Shifts of what the predictions are worth, their permutation distribution, and how many outcomes are known."""
+) -> tuple[dict[str, Shift], tuple[int, int]]:
+    """Shifts of what the predictions are worth, a family of its own, and how many outcomes are known."""
     if outcomes is None:
-        return {}, None, (0, 0)
+        return {}, (0, 0)
     known = np.isfinite(outcomes)
     current = labels[0, known] > 0
     y, labelled = outcomes[known], (int((~current).sum()), int(current.sum()))
     if task == "classification":
         if not set(np.unique(y).tolist()) <= {0.0, 1.0}:
-            return {}, None, labelled
+            return {}, labelled
         counts = [int((y[window] == kind).sum()) for window in (current, ~current) for kind in (0.0, 1.0)]
     else:
         counts = list(labelled)
     if min(counts) < _LEAST:
-        return {}, None, labelled
+        return {}, labelled
     of = classification_scores if task == "classification" else regression_scores
 
     def gaps(now: NDArray[Any], before: NDArray[Any]) -> tuple[Scores, Scores, Floats]:
@@ -183,11 +187,25 @@ def _performance(
     first, second, statistics = gaps(drawn, 1 - drawn)
     _, _, again = gaps(*_resampled(current, patients[known]))
     low, high = np.nanquantile(again, [0.025, 0.975], axis=0)
+    if task == "classification":
+        statistics = np.column_stack([statistics, _surprises(scores[known], y, drawn)])
+    p = step_down(standardized(np.nan_to_num(np.abs(statistics))))
     shifts = {
-        name: Shift(float(first[name][0]), float(second[name][0]), float(low[i]), float(high[i]))
+        name: Shift(float(first[name][0]), float(second[name][0]), float(low[i]), float(high[i]), float(p[i]))
         for i, name in enumerate(first)
     }
-    return shifts, np.nan_to_num(np.abs(statistics)), labelled
+    if task == "classification":
+        found = shifts["calibration"]
+        shifts["calibration"] = replace(found, p_value=min(found.p_value, float(p[-1])))
+    return shifts, labelled
+
+
+def _surprises(scores: Floats, outcomes: Floats, labels: Labels) -> Floats:
+    """(B,) change of the mean surprise; a permutation may leave one window without a known outcome."""
+    some = np.clip(labels.sum(axis=1, dtype=np.int64), 1, labels.shape[1] - 1)
+    values = surprise(scores, outcomes)
+    ahead = np.concatenate([labels[rows].astype(np.float64) @ values for rows in in_chunks(labels)])
+    return np.asarray(ahead / some - (values.sum() - ahead) / (labels.shape[1] - some))
 
 
 def _resampled(current: Bools, patients: NDArray[Any]) -> tuple[Floats, Floats]:

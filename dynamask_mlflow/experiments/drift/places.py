@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from dynamask_mlflow.audit.attributes import SHIFTS, Facts, shift_codes_of, shift_numbers
 from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.culprit import find_culprit
-from dynamask_mlflow.audit.evidence import Evidence
+from dynamask_mlflow.audit.evidence import Evidence, slices_of
 from dynamask_mlflow.audit.items import ItemRows, read_items
 from dynamask_mlflow.audit.measure import input_summary
 from dynamask_mlflow.audit.measured import Measured
-from dynamask_mlflow.audit.statistics import input_test, permuted_labels
+from dynamask_mlflow.audit.statistics import input_test, permuted_labels, slice_input_test
 from dynamask_mlflow.audit.verdict import Violation
 from dynamask_mlflow.data.dataset import StayDataset
 from dynamask_mlflow.evaluation.sequences import as_sequences
@@ -133,7 +133,8 @@ def _audit(
     labels = permuted_labels(current, patients, _PERMUTATIONS, int(rng.integers(1 << 30)))
     test = input_test(np.concatenate([before.codes, now.codes]), labels)
     config = AuditConfig(progress=False)
-    if not test.moved(config.input_level):
+    in_slices = slice_input_test(np.concatenate([before.codes, now.codes]), labels, slices_of((before, now)))
+    if not test.moved(config.input_level) and not (in_slices and in_slices[0].p_value <= config.input_level):
         return None
     evidence = Evidence(
         channel_names=now.channel_names,
@@ -143,6 +144,7 @@ def _audit(
         sampled=len(now),
         failures=0,
         inputs=test,
+        slice_inputs=in_slices,
     )
     violations = [Violation(kind="inputs", subject=fault.channel, message="")]
 
