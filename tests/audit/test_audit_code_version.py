@@ -37,7 +37,7 @@ def version_with(monkeypatch: pytest.MonkeyPatch, changed: str, old: str, new: s
         ("masks/ordering.py", "return ", "return 0 or ", {"nested"}),
         ("saliency/gradients.py", "return ", "return 0 or ", {"ig"}),
         ("audit/decide.py", "return ", "return 0 or ", set()),
-        ("audit/config.py", "effect: float = 0.02", "effect: float = 0.03", set()),
+        ("audit/config.py", "effect: Share = 0.02", "effect: Share = 0.03", set()),
     ],
 )
 def test_only_code_that_is_used_counts(
