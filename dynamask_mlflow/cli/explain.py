@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dynamask_mlflow.cli.common import AS_JSON, TRACKING, parse_settings, quiet, read_settings, reported, track
+from dynamask_mlflow.cli.explain_since import Times, explain_since, say_change, top_moves
 from dynamask_mlflow.cli.inputs import Reading, data_options, open_data
+from dynamask_mlflow.cli.open_model import open_model
 from dynamask_mlflow.cli.setting_flags import given_settings, setting_flags
 from dynamask_mlflow.masks.config import ExplainConfig
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from dynamask_mlflow.evaluation.sequences import Sequences
+    from dynamask_mlflow.masks.change.result import Change
     from dynamask_mlflow.masks.result import Masks
 
 WORDS = {1: "raised", -1: "lowered", 0: "as its reference"}
@@ -34,6 +37,13 @@ FILES = (".npz", ".csv", ".parquet")
 @setting_flags(ExplainConfig, shown=("target", "method", "area", "fast"))
 @click.option("--config", "config_file", type=click.Path(path_type=Path), help="Settings as JSON or YAML.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="One setting, for instance target=class:1.")
+@click.option(
+    "--since", default=None, help="Tell what changed since this time: a number of steps, or a time of the data."
+)
+@click.option("--until", default=None, help="With --since: the later time. [default: the end]")
+@click.option(
+    "--padding", default=None, help="With --since: carry, shorter or a number. [default: as the model was logged]"
+)
 @click.option("--out", type=click.Path(path_type=Path), help="Write the masks (.npz) or all cells (.csv, .parquet).")
 @TRACKING
 @AS_JSON
@@ -47,11 +57,12 @@ def explain(model: str, data: str, as_json: bool, **options: Any) -> None:
 
     \b
     dynamask-mlflow explain models:/icu-mortality@champion icu --ids 200001,200047
+    dynamask-mlflow explain models:/icu-mortality@champion icu --ids 200001 --since 24 --until 36
     dynamask-mlflow explain models:/icu-mortality@champion stays.npz --instances 0 --out masks.npz
     dynamask-mlflow explain models:/pump-failure/3 sensors.csv --id pump --time second --task classification --json
     """
     with reported(as_json):
-        out = options["out"]
+        out, asked = options["out"], _asked(options)
         if out is not None and out.suffix not in FILES:
             raise ValueError(f"Expected --out to end in {', '.join(FILES)}, but got {out}.")
         track(options["tracking_uri"])
@@ -61,40 +72,47 @@ def explain(model: str, data: str, as_json: bool, **options: Any) -> None:
             chosen = _choose(everything, options["ids"], options["instances"])
             settings = {"progress": False if as_json else None, **read_settings(options["config_file"])}
             settings |= parse_settings(options["settings"]) | given_settings()
-            masks = explain_sequences(model, chosen, options["task"], settings)
+            if asked is None:
+                masks = explain_sequences(model, chosen, options["task"], settings)
+                rows = [top_cells(masks, chosen, row, options["top"]) for row in range(len(masks))]
+                found: Masks | Change = masks
+            else:
+                change = explain_since(model, chosen, options["task"], settings, asked)
+                rows = [top_moves(change, chosen, row, options["top"]) for row in range(len(change))]
+                found = change
         if out is not None:
-            _write(masks, chosen, out)
-        rows = [top_cells(masks, chosen, row, options["top"]) for row in range(len(masks))]
+            _write(found, chosen, out)
         if as_json:
-            click.echo(json.dumps({"target": masks.target, "instances": rows}))
+            click.echo(json.dumps({"target": found.target, "instances": rows}))
         else:
-            _say(rows)
+            (_say if asked is None else say_change)(rows)
             if out is not None:
                 click.echo(f"Written to {out}.")
 
 
+def _asked(options: dict[str, Any]) -> Times | None:
+    if options["since"] is not None:
+        return Times(since=options["since"], until=options["until"], padding=options["padding"])
+    given = [f"--{name}" for name in ("until", "padding") if options[name] is not None]
+    if given:
+        raise ValueError(f"Expected --since with {' and '.join(given)}, but it is not given.")
+    return None
+
+
 def explain_sequences(uri: str, sequences: Sequences, task: str | None, settings: dict[str, Any]) -> Masks:
-    """Masks of all the sequences by the model behind `uri`, with the settings it was logged with unless given."""
-    import mlflow
-
+    """Masks of all the sequences by the model behind `uri`."""
     from dynamask_mlflow.masks.explain import explain as explain_arrays
-    from dynamask_mlflow.tracking.unwrap import differentiable_network, reference_of, settings_of
 
-    model = mlflow.pyfunc.load_model(uri)
-    own = settings_of(model)
-    kind = own.task if own else task
-    if kind is None:
-        raise ValueError(f"Expected --task classification or --task regression, since {uri} does not say which it is.")
-    config = ExplainConfig.from_mapping({**(own.explain if own else {}), **settings})
+    model = open_model(uri, task, settings)
     return explain_arrays(
-        differentiable_network(model),
+        model.network,
         sequences.x,
-        task=kind,
+        task=model.task,
         lengths=sequences.lengths,
         observed=sequences.observed,
         extras=sequences.extras,
-        reference=reference_of(model),
-        config=config,
+        reference=model.reference,
+        config=model.config,
     )
 
 
@@ -138,12 +156,12 @@ def _choose(sequences: Sequences, ids: str | None, count: int) -> Sequences:
     return sequences.take(np.array([places[name] for name in wanted], dtype=np.intp))
 
 
-def _write(masks: Masks, sequences: Sequences, out: Path) -> None:
+def _write(found: Masks | Change, sequences: Sequences, out: Path) -> None:
     out.parent.mkdir(parents=True, exist_ok=True)
     if out.suffix == ".npz":
-        masks.save(out)
+        found.save(out)
         return
-    frame: pd.DataFrame = masks.to_frame(sequences.ids, sequences.channel_names, sequences.times)
+    frame: pd.DataFrame = found.to_frame(sequences.ids, sequences.channel_names, sequences.times)
     if out.suffix == ".csv":
         frame.to_csv(out, index=False)
     else:

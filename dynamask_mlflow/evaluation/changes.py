@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from dynamask_mlflow.evaluation.config import EvaluationConfig
 from dynamask_mlflow.evaluation.sequences import Sequences
 from dynamask_mlflow.masks.config import ExplainConfig
+from dynamask_mlflow.masks.errors import ModelError
 from dynamask_mlflow.masks.result import DIRECTIONS
 
 if TYPE_CHECKING:
@@ -18,8 +19,11 @@ if TYPE_CHECKING:
 
     from dynamask_mlflow.masks.change.course import Course
     from dynamask_mlflow.masks.change.result import Change
+    from dynamask_mlflow.masks.side_inputs import SideInputs
 
 SCHEMA_VERSION = 1
+# Inputs that a prefix of a sequence has.
+_TAKEN = ("x", "lengths", "padding_mask", "attention_mask", "valid")
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +41,29 @@ class Changes:
     course: Course
 
 
+def refuse_other_models(network: torch.nn.Module, side: SideInputs, config: ExplainConfig) -> None:
+    """Refuse a model that a change cannot be explained of: one without gradients, or of more inputs than x and lengths.
+
+    How static features, codes or gaps stood at the earlier time is not known; leaving them out would explain another
+    model.
+    """
+    from dynamask_mlflow.masks.forward_only import ForwardOnly
+    from dynamask_mlflow.masks.model_call import ModelCall, plan_call
+
+    if isinstance(network, ForwardOnly):
+        raise ModelError(
+            "Expected a model that is differentiable by its inputs, since contributions to a change are integrals of "
+            "gradients, but it only predicts."
+        )
+    plan = plan_call(network, ModelCall(config.inputs, config.layout, config.output_key), side)
+    others = [name for name in plan.names if name not in _TAKEN]
+    if others:
+        raise ModelError(
+            f"Expected a model of x alone, or of x and lengths, to explain a change, but it also takes "
+            f"{', '.join(others)}. Wrap it in a module that holds them for one sequence, and ask for that one."
+        )
+
+
 def require_changes(
     network: torch.nn.Module, sequences: Sequences, *, task: str, config: EvaluationConfig, padding: Any = None
 ) -> None:
@@ -45,6 +72,7 @@ def require_changes(
     from dynamask_mlflow.masks.change.moments import sequence_ends
     from dynamask_mlflow.masks.change.question import Question
 
+    refuse_other_models(network, sequences.side, config)
     ends = sequence_ends(sequences.lengths, len(sequences), sequences.x.shape[1])
     options = {"task": task, "config": _settings(config)}
     Question.open(network, as_inputs(sequences.x), _padding(config, padding), ends, options)
@@ -61,9 +89,9 @@ def explain_changes(
     from dynamask_mlflow.masks.change.explain_change import explain_change
     from dynamask_mlflow.masks.change.moments import known_steps, sequence_ends
 
-    times = _numbers(sample.times)
+    times = numeric_times(sample.times)
     ends = sequence_ends(sample.lengths, len(sample), sample.x.shape[1])
-    since, until = _steps(config.change_since, times), _steps(config.change_until, times)
+    since, until = whole_steps(config.change_since, times), whole_steps(config.change_until, times)
     first = known_steps(since, "change_since", times, ends)
     last = ends if until is None else known_steps(until, "change_until", times, ends)
     rows = np.flatnonzero((first >= 1) & (first < last) & (last <= ends))
@@ -151,7 +179,7 @@ def _plain(values: NDArray[Any]) -> Any:
     return [round(float(value), 4) if np.isfinite(value) else None for value in values]
 
 
-def _numbers(times: Any) -> NDArray[Any] | None:
+def numeric_times(times: Any) -> NDArray[Any] | None:
     """Times that are numbers or timestamps; None for other labels and for mere places, which are counted in steps."""
     values = np.asarray(times)
     if np.array_equal(values, np.arange(len(values))):
@@ -159,5 +187,5 @@ def _numbers(times: Any) -> NDArray[Any] | None:
     return values if values.dtype.kind in "iufM" else None
 
 
-def _steps(when: Any, times: NDArray[Any] | None) -> Any:
+def whole_steps(when: Any, times: NDArray[Any] | None) -> Any:
     return int(when) if times is None and isinstance(when, float) and when.is_integer() else when

@@ -66,7 +66,8 @@ class ReportSettings(Settings):
     report_instances: Count = 1000
     """The report lists the first so many instances; its curves and profiles are of all."""
     threshold: Share = 0.5
-    """The risk from which a reader is alarmed; drawn in the report of a binary classifier."""
+    """The risk from which a reader is alarmed; drawn in the report of a binary classifier. A model that was logged with
+    one of its own brings it."""
     title: str | None = None
     """Of the report."""
     time_unit: str | None = None

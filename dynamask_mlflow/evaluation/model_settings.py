@@ -10,10 +10,11 @@ from typing import Any, Self
 
 from pydantic import Field, model_validator
 
-from dynamask_mlflow._settings import ConfigError, Many, Settings
+from dynamask_mlflow._settings import ConfigError, Many, Settings, Share
 from dynamask_mlflow.masks.config import ExplainConfig, Task
 
 FILE_NAME = "dynamask.json"
+PADDINGS = ("carry", "shorter")
 OUTPUTS = {"classification": ("label", "probability"), "regression": ("value",)}
 
 
@@ -50,6 +51,11 @@ class ModelSettings(Settings):
     trained on. Scaling that shall be applied belongs into the network."""
     explain: Mapping[str, Any] = Field(default_factory=dict)
     """Default settings of explanations: keys of `ExplainConfig`."""
+    padding: str | float | Many[float] | None = None
+    """How a shorter sequence was filled up in training, for `explain_change`: "carry" (the last values stand),
+    "shorter" (the network takes any length), or one number, or d numbers, that fill the end."""
+    threshold: Share | None = None
+    """The risk from which the model's users are alarmed, for a classifier of two classes."""
 
     @model_validator(mode="before")
     @classmethod
@@ -69,6 +75,12 @@ class ModelSettings(Settings):
             if values is not None and len(values) != size:
                 raise ConfigError(f"Expected {size} {name}, but got {len(values)}.")
         ExplainConfig.from_mapping(self.explain)
+        given = self.padding
+        fits = given in PADDINGS if isinstance(given, str) else not isinstance(given, tuple) or len(given) == self.channels
+        if not fits:
+            raise ConfigError(
+                f"Expected padding to be one of {PADDINGS}, a number or {self.channels} numbers, but got {given!r}."
+            )
         try:
             json.dumps([self.preprocessing, dict(self.explain), self.times])
         except TypeError as error:
@@ -76,8 +88,10 @@ class ModelSettings(Settings):
         return self
 
     @property
-    def padding(self) -> str | None:
-        """How a shorter sequence is filled up for `explain_change`: "carry" where all channels were filled forward."""
+    def prefix_padding(self) -> str | float | tuple[float, ...] | None:
+        """How a shorter sequence is filled up: as stated, else "carry" where all channels were filled forward."""
+        if self.padding is not None:
+            return self.padding
         rules = (self.preprocessing or {}).get("fill")
         return "carry" if rules and all(rule == "forward" for rule in rules) else None
 

@@ -88,15 +88,18 @@ class SequenceModel:
     ) -> Change:
         """What changed between two times, see `dynamask_mlflow.explain_change`.
 
-        Times are the model's own where they are numbers, else numbers of steps. `padding` is by default "carry" for a
-        model whose preprocessing fills forward.
+        Times are the model's own where they are numbers, else numbers of steps. `padding` is by default what the model
+        was logged with. A model that takes more than x and lengths is refused.
         """
+        from dynamask_mlflow.evaluation.changes import refuse_other_models
         from dynamask_mlflow.masks.change.explain_change import explain_change
 
         given, times = model_data(data), self.settings.times
         numeric = times is not None and all(isinstance(t, int | float) and not isinstance(t, bool) for t in times)
         if not numeric:
             since, until = _steps(since), _steps(until)
+        config = self.settings.config(**{"device": self.device, **options})
+        refuse_other_models(self.network, given.side, config)
         return explain_change(
             self.network,
             given.x,
@@ -104,9 +107,9 @@ class SequenceModel:
             until=until,
             times=times if numeric else None,
             lengths=given.lengths,
-            padding=self.settings.padding if padding is None else padding,
+            padding=self.settings.prefix_padding if padding is None else padding,
             task=self.settings.task,
-            config=self.settings.config(**{"device": self.device, **options}),
+            config=config,
         )
 
 

@@ -64,7 +64,7 @@ def run_evaluation(
     model = as_given(model)
     settings = settings_of(model)
     check_mapping(options)
-    config = EvaluationConfig.from_mapping({**(settings.explain if settings else {}), **options})
+    config = EvaluationConfig.from_mapping({**_defaults_of(settings), **options})
     if config.hash_ids:
         require_salt()
     task = task_of(model_type, settings)
@@ -74,7 +74,7 @@ def run_evaluation(
         config = config.with_options(layout=layout_of(model, sequences.x.shape[1:]))
     with untouched_process(network):
         require_device(config.device)
-        padding = settings.padding if settings else None
+        padding = settings.prefix_padding if settings else None
         if config.change_since is not None:
             require_changes(network, sequences, task=task, config=config, padding=padding)
 
@@ -128,6 +128,13 @@ def run_evaluation(
     for artifact in contents.values():
         artifact._uri = f"{root}{artifact._uri}"
     return EvaluationResult(scalars, contents, run_id)  # type: ignore[no-untyped-call]
+
+
+def _defaults_of(settings: ModelSettings | None) -> dict[str, Any]:
+    """The settings that a model was logged with."""
+    if settings is None:
+        return {}
+    return {**settings.explain, **({} if settings.threshold is None else {"threshold": settings.threshold})}
 
 
 def network_of(model: Any, sequences: Sequences, task: str, config: EvaluationConfig) -> torch.nn.Module:

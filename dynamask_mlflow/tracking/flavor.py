@@ -59,6 +59,8 @@ def save_model(
     labels: Mapping[str, Any] | None = None,
     preprocessing: Mapping[str, Any] | None = None,
     explain: Mapping[str, Any] | None = None,
+    padding: str | float | Sequence[float] | None = None,
+    threshold: float | None = None,
     inputs: Mapping[str, str] | None = None,
     layout: str | None = None,
     output_key: str | int | None = None,
@@ -84,6 +86,10 @@ def save_model(
         labels: what the report calls things: `class_names`, `time_unit`, `channel_labels`, `units`.
         preprocessing: statistics to carry along, JSON-able. They are not applied by `predict`.
         explain: default explanation settings, keys of `ExplainConfig`.
+        padding: how a shorter sequence was filled up in training, for `explain_change`: "carry", "shorter", a number or
+            d numbers. Not needed where the network answers at each step or takes lengths, or `preprocessing` says that
+            all channels are filled forward.
+        threshold: the risk from which users are alarmed; the report draws it.
         inputs, layout, output_key: how the network is called and read, see `ModelCall`; by default found out.
         reference: (M, T, d) sequences such as the model was trained on; at most 300 are kept with the model, and
             answers are explained against theirs. They are raw values: whoever reads the model can read them.
@@ -114,6 +120,8 @@ def save_model(
         preprocessing=preprocessing,
         **_labels(labels),
         explain={**(explain or {}), **{name: value for name, value in told.items() if value is not None}},
+        padding=padding if padding is None or isinstance(padding, str | float | int) else tuple(padding),
+        threshold=threshold,
     )
     others = None if reference is None else reference_set(reference, reference_kind, example.shape)
     if not keep_example:

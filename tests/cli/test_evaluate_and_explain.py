@@ -16,6 +16,7 @@ import dynamask_mlflow
 from dynamask_mlflow import Masks
 from dynamask_mlflow.cli import main
 from dynamask_mlflow.cli.inputs import Reading, open_data
+from dynamask_mlflow.masks.change.result import Change
 
 N, T, D = 12, 6, 3
 CHANNELS = ["pulse", "pressure", "noise"]
@@ -41,7 +42,9 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> str:
     mlflow.create_experiment("dynamask", artifact_location=(folder / "artifacts").as_uri())
     mlflow.set_experiment("dynamask")
     names = {"channel_names": CHANNELS, "input_example": _x()[:2], "pip_requirements": ["torch"]}
-    dynamask_mlflow.log_model(ReadsOneCell(), name="ours", task="classification", registered_model_name="ours", **names)
+    dynamask_mlflow.log_model(
+        ReadsOneCell(), name="ours", task="classification", registered_model_name="ours", padding="carry", **names
+    )
     mlflow.pytorch.log_model(
         ReadsOneCell(),
         name="plain",
@@ -130,6 +133,30 @@ def test_explain_finds_the_cell_that_the_network_reads(registry: str, tmp_path: 
     text = _run(*arguments, "--out", tmp_path / "cells.csv")
     assert "pressure" in text.output
     assert len(pd.read_csv(tmp_path / "cells.csv")) == 2 * T * D
+
+
+def test_explain_tells_what_changed_since(registry: str, tmp_path: Path) -> None:
+    where, _ = _write("npz", tmp_path)
+    arguments = ("explain", "models:/ours/1", where, "--tracking-uri", registry, "--ids", "s3", "--since", 2)
+    done = _run(*arguments, "--json", "--out", tmp_path / "change.npz")
+    assert done.exit_code == 0, done.output
+    (row,) = json.loads(done.output)["instances"]
+    before, after = (6 * float(_x()[3, step, TOLD[1]]) for step in (1, TOLD[0]))
+    assert (row["since"], row["until"]) == (2, T)
+    assert row["after"] - row["before"] == pytest.approx(after - before, abs=1e-3)
+    assert row["channels"] == {CHANNELS[TOLD[1]]: pytest.approx(after - before, abs=1e-3)}
+    assert (row["cells"][0]["time"], row["cells"][0]["channel"]) == (TOLD[0], CHANNELS[TOLD[1]])
+    assert len(Change.load(tmp_path / "change.npz")) == 1
+    text = _run(*arguments, "--until", 4, "--out", tmp_path / "cells.csv")
+    assert "after 2 steps" in text.output
+    assert "after 4; raised by" in text.output
+    assert len(pd.read_csv(tmp_path / "cells.csv")) == 2 * D
+    refused = _run(
+        "explain", "models:/plain/1", where, "--task", "classification", "--tracking-uri", registry, "--since", 2
+    )
+    assert refused.exit_code == 3
+    assert "Pass padding" in refused.output
+    assert "Expected --since with --until" in _run(*arguments[:-2], "--until", 4).output
 
 
 def test_explain_names_the_ids_there_are(registry: str, tmp_path: Path) -> None:

@@ -6,11 +6,17 @@ from pathlib import Path
 import mlflow
 import numpy as np
 import pytest
+import torch
 from mlflow.exceptions import MlflowException
 from small_evaluations import evaluate
 from small_networks import CHANNELS, NAMES, STEPS, GRUClassifier, sequences
 
 import dynamask_mlflow
+from dynamask_mlflow.evaluation.changes import require_changes
+from dynamask_mlflow.evaluation.config import EvaluationConfig
+from dynamask_mlflow.evaluation.sequences import as_sequences
+from dynamask_mlflow.masks.errors import ModelError
+from dynamask_mlflow.masks.forward_only import ForwardOnly
 
 X, _ = sequences(3)
 HOURS = [float(6 * step) for step in range(STEPS)]
@@ -69,6 +75,58 @@ def test_a_window_without_known_padding_is_refused_with_the_way_out(network: GRU
         model.predict(X, params={"explain_change": True, "since": 3.0})
     rows = model.predict(X, params={"explain_change": True, "since": 3.0, "padding": "0"})
     assert rows["since"].tolist() == [3, 3, 3]
+
+
+@pytest.mark.parametrize("padding", ["carry", 0.0, [0.0] * CHANNELS])
+def test_a_model_is_logged_with_the_padding_of_its_training(
+    padding: object, network: GRUClassifier, tmp_path: Path
+) -> None:
+    path = tmp_path / "m"
+    dynamask_mlflow.save_model(network, path, task="classification", input_example=X[:2], padding=padding)
+    found = dynamask_mlflow.load_model(str(path), device="cpu").explain_change(X, since=3, progress=False)
+    expected = dynamask_mlflow.explain_change(network, X, since=3, padding=padding, progress=False, device="cpu")
+    np.testing.assert_allclose(found.change, expected.change, atol=1e-5)
+
+
+def test_padding_and_threshold_are_checked_when_a_model_is_saved(network: GRUClassifier, tmp_path: Path) -> None:
+    for wrong, words in (({"padding": "zeros"}, "Expected padding"), ({"threshold": 1.5}, "Expected threshold")):
+        with pytest.raises(ValueError, match=words):
+            dynamask_mlflow.save_model(network, tmp_path / "m", task="classification", input_example=X[:2], **wrong)
+
+
+def test_the_threshold_of_the_model_is_that_of_the_report(network: GRUClassifier, tmp_path: Path) -> None:
+    path = tmp_path / "m"
+    dynamask_mlflow.save_model(network, path, task="classification", input_example=X[:2], threshold=0.15)
+    for given, expected in (({}, 0.15), ({"threshold": 0.3}, 0.3)):
+        with mlflow.start_run() as run:
+            evaluate(str(path), **given)
+        page = mlflow.artifacts.load_text(f"runs:/{run.info.run_id}/dynamask/report.html")
+        assert f'"threshold":{expected}' in page.replace(" ", "")
+
+
+class TakesStatic(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = torch.nn.Linear(CHANNELS + 1, 2)
+
+    def forward(self, x: torch.Tensor, static: torch.Tensor) -> torch.Tensor:
+        answer: torch.Tensor = self.head(torch.cat([x.mean(1), static], dim=1))
+        return answer
+
+
+def test_a_change_is_refused_of_models_of_several_inputs_and_of_models_that_only_predict(tmp_path: Path) -> None:
+    data = {"x": X, "static": np.ones((3, 1), dtype=np.float32)}
+    dynamask_mlflow.save_model(TakesStatic(), tmp_path / "m", task="classification", input_example=data)
+    model = dynamask_mlflow.load_model(str(tmp_path / "m"), device="cpu")
+    with pytest.raises(ModelError, match="but it also takes static"):
+        model.explain_change(data, since=3, padding="carry")
+    sequences = as_sequences(X, extras={"static": data["static"]})
+    config = EvaluationConfig(change_since=3.0, change_padding="carry")
+    with pytest.raises(ModelError, match="but it also takes static"):
+        require_changes(TakesStatic(), sequences, task="classification", config=config)
+    only = ForwardOnly(lambda x: x[:, 0, :2])
+    with pytest.raises(ModelError, match="but it only predicts"):
+        require_changes(only, as_sequences(X), task="classification", config=config)
 
 
 def test_an_evaluation_logs_what_changed_and_the_answer_over_time(network: GRUClassifier) -> None:

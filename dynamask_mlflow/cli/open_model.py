@@ -1,0 +1,39 @@
+"""A registered model as the commands use it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+    from dynamask_mlflow.masks.config import ExplainConfig
+
+
+@dataclass(frozen=True, eq=False)
+class OpenModel:
+    """A loaded model, the task, the settings, and how a shorter sequence is filled up for it."""
+
+    network: torch.nn.Module
+    task: str
+    config: ExplainConfig
+    reference: Any
+    padding: Any
+
+
+def open_model(uri: str, task: str | None, settings: dict[str, Any]) -> OpenModel:
+    """Load the model behind `uri`, with the settings it was logged with unless given."""
+    import mlflow
+
+    from dynamask_mlflow.masks.config import ExplainConfig
+    from dynamask_mlflow.tracking.unwrap import differentiable_network, reference_of, settings_of
+
+    model = mlflow.pyfunc.load_model(uri)
+    own = settings_of(model)
+    kind = own.task if own else task
+    if kind is None:
+        raise ValueError(f"Expected --task classification or --task regression, since {uri} does not say which it is.")
+    config = ExplainConfig.from_mapping({**(own.explain if own else {}), **settings})
+    padding = own.prefix_padding if own else None
+    return OpenModel(differentiable_network(model), kind, config, reference_of(model), padding)
