@@ -48,7 +48,7 @@ frontend: frontend/node_modules  ## check and build the report's front end (node
 	cd frontend && npm run build && npm run check
 
 frontend/node_modules: frontend/package-lock.json
-	cd frontend && npm ci
+	cd frontend && npm install --no-audit --no-fund
 	@touch $@
 
 docs: $(STAMP)  ## build the site into site/, warnings are errors

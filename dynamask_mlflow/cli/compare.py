@@ -14,6 +14,7 @@ from dynamask_mlflow.cli.common import TRACKING, quiet, reported, track
 
 if TYPE_CHECKING:
     from dynamask_mlflow.evaluation.compare import Evaluated
+    from dynamask_mlflow.evaluation.labels import Labels
 
 
 @click.command()
@@ -82,7 +83,19 @@ def logged_evaluation(run: str) -> Evaluated:
             times=about["times"],
             predictions=values,
             task=about["task"],
+            labels=_labels(about),
+            threshold=float(about.get("settings", {}).get("threshold") or 0.5),
         )
+
+
+def _labels(about: dict[str, Any]) -> Labels:
+    from dynamask_mlflow.evaluation.labels import Labels
+
+    known = about.get("labels") or {}
+    names: dict[str, Any] = {
+        name: tuple(known[name]) for name in ("class_names", "channel_labels", "units") if known.get(name)
+    }
+    return Labels(**names, time_unit=str(known.get("time_unit") or "step"))
 
 
 def _label(about: dict[str, Any], run: str) -> str:

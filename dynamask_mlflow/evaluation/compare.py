@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dynamask_mlflow.evaluation.labels import Labels
 from dynamask_mlflow.masks.result import Masks
 from dynamask_mlflow.report import Compared, Contributions, ReportData, TargetView
 
@@ -30,6 +31,7 @@ class Evaluated:
         label: what it is called. masks: of N instances.
         ids, channel_names, times: of the masks. predictions: (N,) the risk, or the value.
         task: "classification" or "regression".
+        labels, threshold: what a reader calls things, and where a risk becomes an alarm.
     """
 
     label: str
@@ -39,14 +41,14 @@ class Evaluated:
     times: Sequence[Any]
     predictions: NDArray[np.float64]
     task: str
+    labels: Labels = field(default_factory=Labels)
+    threshold: float = 0.5
 
     def take(self, ids: Sequence[str]) -> Evaluated:
         """These instances, in this order."""
         place = {name: row for row, name in enumerate(self.ids)}
         rows = np.array([place[name] for name in ids], dtype=np.intp)
-        return Evaluated(
-            self.label, self.masks[rows], list(ids), self.channel_names, self.times, self.predictions[rows], self.task
-        )
+        return replace(self, masks=self.masks[rows], ids=list(ids), predictions=self.predictions[rows])
 
 
 def compare_evaluations(first: Evaluated, second: Evaluated, created_at: str) -> ReportData:
@@ -75,13 +77,17 @@ def compare_evaluations(first: Evaluated, second: Evaluated, created_at: str) ->
         task=task,
         ids=shared,
         channel_names=list(one.channel_names),
+        channel_labels=one.labels.channel_labels,
+        units=one.labels.units,
         times=list(one.times),
+        time_unit=one.labels.time_unit,
+        class_names=one.labels.class_names,
         masks=one.masks.masks,
         scores=one.masks.scores,
         predictions=one.predictions,
         predictions_without=None,
         population=float(one.predictions.mean()),
-        threshold=0.5 if task == "classification" else None,
+        threshold=one.threshold if task == "classification" else None,
         contributions=_contributions(one),
         views=[
             TargetView(
@@ -112,10 +118,20 @@ def _contributions(found: Evaluated) -> Contributions | None:
         cells=masks.attributions,
         answer=masks.diagnostics["answer"],
         reference=masks.diagnostics["reference_answer"],
+        logit=_is_risk(found),
         unit="log-odds" if found.task == "classification" else "",
         channel_spread=masks.channel_spread,
         target=found.label,
     )
+
+
+def _is_risk(found: Evaluated) -> bool:
+    """Whether the answers that were explained are the log-odds of the predictions."""
+    if found.task != "classification":
+        return False
+    with np.errstate(over="ignore"):
+        risks = 1 / (1 + np.exp(-np.asarray(found.masks.diagnostics["answer"], dtype=np.float64)))
+    return bool(np.allclose(risks, found.predictions, atol=1e-3))
 
 
 def _notes(first: Evaluated, second: Evaluated, shared: int) -> list[str]:
@@ -161,8 +177,10 @@ def _compared(one: Evaluated, two: Evaluated) -> Compared:
             f"Mean answer, {one.label}": float(one.predictions.mean()),
             f"Mean answer, {two.label}": float(two.predictions.mean()),
             "Mean size of the difference": float(np.abs(change).mean()),
-            "Instances on other sides of one half": float(
-                ((one.predictions >= 0.5) != (two.predictions >= 0.5)).sum() if one.task == "classification" else np.nan
+            "Instances on other sides of the threshold": float(
+                ((one.predictions >= one.threshold) != (two.predictions >= two.threshold)).sum()
+                if one.task == "classification"
+                else np.nan
             ),
         },
     )

@@ -106,6 +106,8 @@ def course_of(evaluation: Evaluation, target: Any, labels: Labels, rows: NDArray
         moves=np.nan_to_num(found.moves[known]),
         elapsed=np.nan_to_num(found.elapsed[known]),
         unit="log-odds" if evaluation.task == "classification" else "",
+        since=evaluation.changes.change.since[known],
+        until=evaluation.changes.change.until[known],
     )
 
 

@@ -137,6 +137,7 @@ class Course:
         moves: (N, K, d) signed contribution of each channel since the time before, in the target's units.
         elapsed: (N, K) what time alone moved since then.
         unit: of the moves.
+        since, until: (N,) steps known at the two times that the page shows first; None: the last quarter.
     """
 
     steps: ArrayLike
@@ -144,12 +145,17 @@ class Course:
     moves: ArrayLike
     elapsed: ArrayLike
     unit: str = ""
+    since: ArrayLike | None = None
+    until: ArrayLike | None = None
 
     def __post_init__(self) -> None:
         n, points, _ = np.shape(self.moves)
         _shape("steps", self.steps, points)
         _shape("answers", self.answers, n, points)
         _shape("elapsed", self.elapsed, n, points)
+        for name in ("since", "until"):
+            if getattr(self, name) is not None:
+                _shape(name, getattr(self, name), n)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -74,5 +74,7 @@ def course_payload(course: Course | None) -> tuple[dict[str, Any] | None, dict[s
         "elapsed": np.asarray(course.elapsed, dtype=np.float64),
         "sizes": sizes,
         "unit": course.unit,
+        "since": None if course.since is None else np.asarray(course.since, dtype=int),
+        "until": None if course.until is None else np.asarray(course.until, dtype=int),
     }
     return values, {"moves": base64_text(moves)}

@@ -76,6 +76,7 @@ def write_artifacts(
     files += texts
     record = {
         **_record(evaluation, config),
+        "labels": _labels_record(labels),
         **about,
         "files": {name: checksum(folder / name) for name in files},
     }
@@ -152,6 +153,12 @@ def _record(evaluation: Evaluation, config: EvaluationConfig) -> dict[str, Any]:
         "seconds": {name: plain(value) for name, value in evaluation.seconds.items()},
         "versions": versions("mlflow", "torch", "numpy"),
     }
+
+
+def _labels_record(labels: Labels | None) -> dict[str, Any]:
+    """What a reader calls things, for pages that are made of this evaluation later."""
+    names = ("class_names", "time_unit", "channel_labels", "units")
+    return {} if labels is None else {name: getattr(labels, name) for name in names}
 
 
 def _with_hashed_ids(evaluation: Evaluation) -> Evaluation:

@@ -59,7 +59,13 @@ export function answerWords(n: number, extent: string): string[] {
   if (target && !view()) words.push("Actually: " + target + ".");
   const after = D.after?.value?.[n];
   if (!view() && D.after && finite(after))
-    words.push("Without the highlighted " + extent + " it would be " + told(after) + ".");
+    words.push(
+      "Without the highlighted " +
+        extent +
+        ", each at its average over time, it would be " +
+        told(after) +
+        ".",
+    );
   else if (!view() && D.after?.text[n])
     words.push("Without the highlighted " + extent + ": " + D.after.text[n] + ".");
   return words;

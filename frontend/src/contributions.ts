@@ -53,7 +53,7 @@ function withoutIt(n: number, sum: number): string {
   const found = explained();
   const answer = found?.answer[n];
   if (!found?.logit || !finite(answer)) return "";
-  return "≈ " + chance(riskOf(answer - sum)) + " without";
+  return "≈ " + chance(riskOf(answer - sum)) + " without it";
 }
 
 function barRow(n: number, one: Share, roof: number): HTMLElement {
@@ -100,7 +100,7 @@ function barRow(n: number, one: Share, roof: number): HTMLElement {
       "span",
       { class: "who2" },
       h("strong", { text: D.channels[one.c] }),
-      h("span", { class: "sub", text: one.when || "spread thinly" }),
+      h("span", { class: "sub", text: one.when || "no " + D.unit + " stands out" }),
     ),
     track,
     h(
@@ -147,24 +147,24 @@ export function contributionsCard(n: number, byChannel: number[]): HTMLElement |
   };
   draw(few);
   const [answer, reference] = [found.answer[n], found.reference[n]];
-  const from =
-    finite(answer) && finite(reference)
-      ? found.logit
-        ? "From " +
-          chance(riskOf(reference)) +
-          " (the reference) to " +
-          chance(riskOf(answer)) +
-          " (this one): "
-        : "From " + numeral(reference) + " (the reference) to " + numeral(answer) + " (this one): "
-      : "";
-  const sum =
-    finite(answer) && finite(reference) ? signed(answer - reference) + " " + (found.unit || "units") : "";
+  const known = finite(answer) && finite(reference);
+  const read = found.logit ? (v: number) => chance(riskOf(v)) : numeral;
+  const sum = known
+    ? "The model says " +
+      read(reference) +
+      " to baselines in place of this input (the reference) and " +
+      read(answer) +
+      " to the input itself; the contributions of all cells sum to the difference, " +
+      signed(answer - reference) +
+      " " +
+      (found.unit || "units") +
+      ". "
+    : "";
   return figureCard(
     "What raises it, what lowers it",
-    from +
-      "the contributions of all cells sum to " +
-      sum +
-      ". Whiskers: how far a channel's part moves under other baselines.",
+    sum +
+      (found.logit ? "“≈ … without it”: the risk if that channel's contribution were taken off. " : "") +
+      "Whiskers: how far a channel's part moves under other baselines.",
     place,
     few.length < C
       ? moreButton("Show all " + C + " channels", "Show the channels that matter", (open) =>

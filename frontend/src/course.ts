@@ -34,7 +34,12 @@ export function courseCard(n: number): HTMLElement | null {
   const risk = D.before?.kind === "probability";
   const told = risk ? chance : numeral;
   const nameOf = (k: number) => capitalTime(course.steps[k] - 1);
-  const state = { since: Math.max(0, last - Math.max(1, Math.round((last + 1) / 4))), until: last };
+  // the last point at which no more steps were known than at the time that was asked for
+  const placeOf = (steps: number | undefined, other: number) =>
+    steps === undefined ? other : course.steps.filter((known) => known <= steps).length - 1;
+  const to = Math.max(1, Math.min(last, placeOf(course.until?.[n], last)));
+  const from = placeOf(course.since?.[n], to - Math.max(1, Math.round((last + 1) / 4)));
+  const state = { since: Math.max(0, Math.min(to - 1, from)), until: to };
   const [chart, words, list] = [h("div", {}), h("p", { class: "sentence" }), h("div", {})];
   const slider = (label: string, key: "since" | "until") => {
     const input = h("input", {
@@ -99,6 +104,7 @@ export function courseCard(n: number): HTMLElement | null {
         yRange: risk ? [0, 1] : null,
         yTick: risk ? percent : undefined,
         xTitle: D.unit,
+        bands: risk && finite(D.threshold) ? [{ y: D.threshold, text: "threshold" }] : [],
         marks: [
           { x: course.steps[a], text: "from" },
           { x: course.steps[b], text: "to" },
@@ -114,8 +120,8 @@ export function courseCard(n: number): HTMLElement | null {
       D.unit +
       ", and what moved it between two times. Contributions sum to the change.",
     chart,
-    h("label", { class: "slider" }, "From ", since, sinceText),
-    h("label", { class: "slider" }, "To ", until, untilText),
+    h("label", { class: "slider" }, h("span", { class: "end", text: "From" }), since, sinceText),
+    h("label", { class: "slider" }, h("span", { class: "end", text: "To" }), until, untilText),
     words,
     list,
   );

@@ -64,6 +64,9 @@ export function hideTip(): void {
 }
 
 window.addEventListener("scroll", hideTip, true);
+window.addEventListener("keydown", (event) => {
+  if (event.key === "Escape") hideTip();
+});
 
 // ---- redrawing: when a figure's width, the theme or the medium changes ----
 

@@ -21,6 +21,9 @@ export function numeral(v: Value): string {
   return minus(v.toFixed(size >= 100 ? 1 : size >= 10 ? 2 : 3));
 }
 
+// A size that is only compared with a greater one: what rounds to nothing is nothing.
+export const roughly = (v: Value) => (finite(v) && Math.abs(v) < 0.0005 ? "0" : numeral(v));
+
 // Three digits that count, no zeros behind them: how a measurement is written down.
 export function brief(v: Value): string {
   if (!finite(v)) return "–";

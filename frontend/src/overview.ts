@@ -55,6 +55,9 @@ export function testWords(
 function tile(e: Summary): HTMLElement {
   const paired = D.paired[e.name];
   const words = paired ? testWords(paired, e.kind) : null;
+  // CE and ACC ask about the predicted class, which a risk that stays low keeps: no fault of a mask that moves the risk.
+  const moves = D.paired.answer_shift && e.name !== "answer_shift" && testWords(D.paired.answer_shift).good;
+  const unit = e.name === "answer_shift" && D.explained?.unit ? " " + D.explained.unit : "";
   const shift =
     paired && finite(paired.shift)
       ? (e.name === "ce" ? "above the unperturbed value: " + numeral(paired.shift) + " " : "95 % interval ") +
@@ -68,14 +71,16 @@ function tile(e: Summary): HTMLElement {
     "div",
     { class: "tile" },
     h("h2", { text: titled(e) }),
-    h("p", { class: "figure", text: show(e.value, e.kind) }),
+    h("p", { class: "figure", text: show(e.value, e.kind) + unit }),
     shift ? h("p", { class: "chance", text: shift }) : null,
     words
       ? words.details.map((text) => h("p", { class: "chance", text }))
       : finite(e.random)
         ? h("p", { class: "chance", text: "random cells: " + show(e.random, e.kind) })
         : null,
-    words?.text ? h("span", { class: "badge " + (words.good ? "good" : "bad"), text: words.text }) : null,
+    words?.text
+      ? h("span", { class: "badge " + (words.good ? "good" : moves ? "" : "bad"), text: words.text })
+      : null,
     h("p", { class: "help", text: e.help }),
   );
 }

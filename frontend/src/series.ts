@@ -14,6 +14,7 @@ export function seriesCard(n: number, sums: Totals, sight: TimeWindow): HTMLElem
   const draw = (all: boolean) =>
     place.replaceChildren(
       ...[...sums.leading, ...(all ? rest : [])].map((c) => sparkline(n, c, sums, sight)),
+      timeAxis(sight),
     );
   draw(false);
   return card(
@@ -90,6 +91,32 @@ function sparkline(n: number, c: number, sums: Totals, sight: TimeWindow): HTMLE
       h("span", { class: "sub", text: words }),
     ),
     node,
+  );
+}
+
+// The times under the series, as many as have room.
+function timeAxis(sight: TimeWindow): HTMLElement {
+  const axis = figure({ class: "sparkaxis", "aria-hidden": "true" }, (node, width) => {
+    const across = width / sight.span;
+    const longest = most(
+      D.times.slice(sight.from, sight.to).map((label) => label.length),
+      1,
+    );
+    const every = Math.max(1, Math.ceil((7 * Math.min(longest, 16) + 14) / across));
+    const picture = svg("svg", { width, height: 20, viewBox: "0 0 " + width + " 20" });
+    for (let t = sight.from; t < sight.to; t += every) {
+      const x = (t - sight.from + 0.5) * across;
+      const anchor = x < 20 ? "start" : x > width - 20 ? "end" : "middle";
+      picture.append(svg("text", { class: "tick", x, y: 14, "text-anchor": anchor, text: D.times[t] }));
+    }
+    node.replaceChildren(picture);
+  });
+  sight.onchange(() => redraw(axis));
+  return h(
+    "div",
+    { class: "sparkrow" },
+    h("div", { class: "sparkname" }, h("span", { class: "sub", text: D.unit })),
+    axis,
   );
 }
 

@@ -8,6 +8,7 @@ import { plural } from "./format";
 import { stamp } from "./marks";
 
 const ROW = 46;
+const HEAD = 36; // of the row of names, which stays in sight
 
 export interface Table {
   node: HTMLElement;
@@ -98,11 +99,11 @@ export function instanceTable(onselect: (n: number, opened: boolean) => void): T
   });
   const head = h("div", { class: "row head", role: "row" });
   const space = h("div", { class: "space", role: "presentation" });
-  const body = h("div", { class: "scroll", role: "rowgroup" }, space);
+  const body = h("div", { role: "rowgroup" }, space);
   const grid = h(
     "div",
     { class: "grid", tabindex: "0", role: "grid", "aria-label": "Instances; the arrow keys choose one" },
-    h("div", { role: "rowgroup" }, head),
+    h("div", { role: "rowgroup", class: "heads" }, head),
     body,
   );
   const empty = h("p", { class: "quiet", hidden: true, text: "No instance fits these filters." });
@@ -138,7 +139,7 @@ export function instanceTable(onselect: (n: number, opened: boolean) => void): T
     empty.hidden = state.rows.length > 0;
     grid.setAttribute("aria-rowcount", String(state.rows.length + 1));
     space.style.height = state.rows.length * ROW + "px";
-    body.scrollTop = 0;
+    grid.scrollTop = 0;
     paint(true);
     // the pane beside the list shows an instance of the list
     if (started && state.rows.length && (state.chosen === null || !state.rows.includes(state.chosen)))
@@ -203,10 +204,10 @@ export function instanceTable(onselect: (n: number, opened: boolean) => void): T
   }
 
   function paint(force: boolean) {
-    const first = Math.max(0, Math.floor(body.scrollTop / ROW) - 4);
+    const first = Math.max(0, Math.floor(grid.scrollTop / ROW) - 4);
     const last = Math.min(
       state.rows.length,
-      Math.ceil((body.scrollTop + (body.clientHeight || 400)) / ROW) + 4,
+      Math.ceil((grid.scrollTop + (grid.clientHeight || 400)) / ROW) + 4,
     );
     if (!force && first === drawn[0] && last === drawn[1]) return;
     drawn = [first, last];
@@ -219,9 +220,9 @@ export function instanceTable(onselect: (n: number, opened: boolean) => void): T
     state.chosen = n;
     const index = state.rows.indexOf(n);
     if (index >= 0) {
-      if (index * ROW < body.scrollTop) body.scrollTop = index * ROW;
-      if ((index + 1) * ROW > body.scrollTop + body.clientHeight)
-        body.scrollTop = (index + 1) * ROW - body.clientHeight;
+      if (index * ROW < grid.scrollTop) grid.scrollTop = index * ROW;
+      const room = grid.clientHeight - HEAD;
+      if ((index + 1) * ROW > grid.scrollTop + room) grid.scrollTop = (index + 1) * ROW - room;
       grid.setAttribute("aria-activedescendant", "row-" + n);
     }
     paint(true);
@@ -234,9 +235,9 @@ export function instanceTable(onselect: (n: number, opened: boolean) => void): T
     choose(state.rows[Math.max(0, Math.min(state.rows.length - 1, index < 0 ? 0 : index + by))]);
   }
 
-  body.addEventListener("scroll", () => paint(false));
+  grid.addEventListener("scroll", () => paint(false));
   grid.addEventListener("keydown", (event) => {
-    const page = Math.max(1, Math.floor(body.clientHeight / ROW) - 1);
+    const page = Math.max(1, Math.floor((grid.clientHeight - HEAD) / ROW) - 1);
     const by = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -N, End: N }[event.key];
     if (by) {
       event.preventDefault();

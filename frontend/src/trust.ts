@@ -1,9 +1,9 @@
 // Can this mask be trusted? The checks that the evaluation made, in words, each with its number.
 
 import { card } from "./cards";
-import { metric, targetShown } from "./data";
+import { explained, metric, targetShown } from "./data";
 import { h } from "./dom";
-import { finite, numeral, percent } from "./format";
+import { finite, percent, roughly } from "./format";
 
 interface Check {
   good: boolean | null;
@@ -15,15 +15,17 @@ const valueOf = (name: string, n: number) => metric(name)?.values[n];
 export function checksOf(n: number): Check[] {
   const found: Check[] = [];
   const name = metric("answer_shift") ? "answer_shift" : "squared_error";
+  const unit = name === "answer_shift" && explained()?.unit ? " " + explained()?.unit : "";
   const [shift, random] = [valueOf(name, n), valueOf(name + "/random", n)];
   if (finite(shift) && finite(random))
     found.push({
       good: shift > random && shift > 0,
       text:
         "Without its cells the answer moves back by " +
-        numeral(shift) +
+        roughly(shift) +
+        unit +
         "; without as many random cells by " +
-        numeral(random) +
+        roughly(random) +
         ".",
     });
   const certainty = valueOf("certainty", n);

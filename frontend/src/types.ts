@@ -104,6 +104,8 @@ export interface Course {
   elapsed: Num[][];
   sizes: number[];
   unit: string;
+  since: number[] | null; // (N,) steps known at the times that were asked for
+  until: number[] | null;
 }
 
 export interface Report {

@@ -33,7 +33,7 @@ def test_instances_are_matched_by_id_and_differences_are_told() -> None:
     assert np.asarray(data.metrics["overlap"]).max() == 0
     assert data.compared is not None
     assert {0, 1} <= set(data.compared.moved_channels)
-    assert data.compared.rows["Instances on other sides of one half"] == N - 2
+    assert data.compared.rows["Instances on other sides of the threshold"] == N - 2
     same = compare_evaluations(one, one, "2026-01-01")
     assert np.asarray(same.metrics["agreement"]).min() == 1
     assert same.compared is not None

@@ -79,7 +79,7 @@ def numbers(value: Any) -> Iterator[float]:
 
 
 def test_raw_values_are_in_no_part_of_page_and_card_unless_inputs_are_logged() -> None:
-    data = page_of(risk, "classification", more_targets=("class:0",))
+    data = page_of(risk, "classification", more_targets=("class:0",), change_since=3, change_padding="carry")
     html, card = render_report(data), model_card(data)
     raw = PLANTED * STD[0] + MEAN[0]
     assert "blob-inputs" not in html.split("<script>")[0]

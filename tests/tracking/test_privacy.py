@@ -10,10 +10,12 @@ import mlflow
 import numpy as np
 import pytest
 import torch
+from click.testing import CliRunner
 from mlflow.exceptions import MlflowException
 from small_evaluations import QUICK, X, Y, evaluate
 from small_networks import GRUClassifier
 
+from dynamask_mlflow.cli import main
 from dynamask_mlflow.evaluation.privacy import hashed, reason_of
 
 VALUE, BAD = 7777.125, 8888.25
@@ -71,6 +73,50 @@ def test_failures_name_no_value_and_no_hidden_id(
         assert np.float32(value).tobytes().decode("latin-1") not in everything(folder).decode("latin-1")
     assert ("MRN-700003" in left) is not hash_ids
     assert (hashed("MRN-700003") in left) is hash_ids
+
+
+def test_no_view_of_a_change_or_a_comparison_names_a_value_or_a_hidden_id(
+    store: Path, planted: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DYNAMASK_ID_SALT", "a secret of sixteen letters")
+    planted[planted == BAD] = VALUE
+    runs = []
+    for seed in (0, 1):
+        torch.manual_seed(seed)
+        with mlflow.start_run() as run:
+            mlflow.models.evaluate(
+                QuotesItsInput(),
+                mlflow.data.from_sequences(planted, targets=Y, ids=IDS),
+                model_type="sequence-classifier",
+                evaluators="dynamask",
+                evaluator_config={
+                    **QUICK,
+                    "hash_ids": True,
+                    "change_since": 3,
+                    "change_padding": "carry",
+                    "more_targets": ["class:0"],
+                },
+            )
+        runs.append(run.info.run_id)
+    done = CliRunner().invoke(main, ["compare", *runs, "--out", str(store / "left" / "compare.html")])
+    assert done.exit_code == 0, done.output
+    for run_id in runs:
+        mlflow.artifacts.download_artifacts(run_id=run_id, dst_path=str(store / "left" / run_id))
+    names = {path.name for path in (store / "left").rglob("*")}
+    assert {
+        "compare.html",
+        "change.npz",
+        "change.json",
+        "dynamask_changes.json",
+        "model_card.md",
+        "report.html",
+    } <= names
+    left = everything(store / "left")
+    for path in (store / "left").rglob("*.npz"):
+        with np.load(path) as arrays:
+            left += b"".join(arrays[name].tobytes() for name in arrays.files)
+    for told in (str(VALUE).encode(), np.float32(VALUE).tobytes(), np.float64(VALUE).tobytes(), b"MRN-7"):
+        assert told not in left
 
 
 @pytest.mark.parametrize("salt", [None, "", "  "])

@@ -239,3 +239,48 @@ def test_a_spool_that_is_not_whole_is_refused(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["upload", str(tmp_path)])
     assert result.exit_code == 3
     assert "Expected a spool of this user" in result.output or "Expected a complete spool" in result.output
+
+
+def test_two_evaluations_on_a_server_are_compared_on_one_page(
+    sqlite_server: Server, network: GRUClassifier, tmp_path: Path
+) -> None:
+    mlflow.set_tracking_uri(sqlite_server.url)
+    mlflow.set_experiment("icu")
+    other = GRUClassifier()
+    runs = []
+    for name, model in (("first", network), ("second", other)):
+        info = dynamask_mlflow.log_model(
+            model,
+            name=name,
+            task="classification",
+            input_example=X[:2],
+            channel_names=NAMES,
+            labels={"class_names": ["stays", "leaves"], "time_unit": "hour"},
+            threshold=0.4,
+            registered_model_name=f"compared-{name}",
+        )
+        with mlflow.start_run() as run:
+            mlflow.models.evaluate(
+                info.model_uri,
+                mlflow.data.from_sequences(X, targets=Y, channel_names=NAMES),
+                model_type="classifier",
+                evaluators="dynamask",
+                evaluator_config={**OPTIONS, "images": 0},
+            )
+        runs.append(run.info.run_id)
+    out = tmp_path / "compare.html"
+    done = CliRunner().invoke(main, ["compare", *runs, "--out", str(out), "--tracking-uri", sqlite_server.url])
+    assert done.exit_code == 0, done.output
+    assert "8 instances compared. Channels that moved beyond chance:" in done.output
+    page = out.read_text(encoding="utf-8")
+    for words in (
+        "compared-first version 1",
+        "compared-second version 1",
+        '"threshold":0.4',
+        '"unit":"hour"',
+        "leaves",
+    ):
+        assert words in page
+    refused = CliRunner().invoke(main, ["compare", runs[0], "0" * 32, "--tracking-uri", sqlite_server.url])
+    assert refused.exit_code == 3
+    assert "Expected a run with an evaluation" in refused.output
