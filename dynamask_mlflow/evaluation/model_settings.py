@@ -76,7 +76,9 @@ class ModelSettings(Settings):
                 raise ConfigError(f"Expected {size} {name}, but got {len(values)}.")
         ExplainConfig.from_mapping(self.explain)
         given = self.padding
-        fits = given in PADDINGS if isinstance(given, str) else not isinstance(given, tuple) or len(given) == self.channels
+        fits = (
+            given in PADDINGS if isinstance(given, str) else not isinstance(given, tuple) or len(given) == self.channels
+        )
         if not fits:
             raise ConfigError(
                 f"Expected padding to be one of {PADDINGS}, a number or {self.channels} numbers, but got {given!r}."
