@@ -1,8 +1,9 @@
 """Audits that are killed at random points: `python -m benchmarks.kills --kills 100`.
 
 Every audit runs in a forked process and is killed after a random time, again and again, then finished by two processes
-at once. The same audits run undisturbed in another store. Both must have the same numbers, one finished run a window,
-one value a metric; no process and no spool may be left.
+at once. The same audits run undisturbed in another store. Both must have the same numbers, one current audit a window, one
+value a metric; no process and no spool may be left. A window that is finished before an earlier one is concluded again
+when that one is there, since its trend was of fewer windows: the first conclusion stays as a superseded run.
 """
 
 from __future__ import annotations
@@ -116,7 +117,17 @@ def read(folder: str, queue: Any) -> None:
               if len(client.get_metric_history(e.run_id, f"dynamask/audit/{name}")) != 1]  # fmt: skip
     unfinished = [run.info.run_id for run in runs if run.info.status != "FINISHED"]
     current = {entry.window: dict(entry.metrics) for entry in entries if not entry.superseded}
-    queue.put({"current": current, "runs": len(runs), "double": double, "unfinished": unfinished})
+    kept = [entry for entry in entries if not entry.superseded]
+    queue.put(
+        {
+            "current": current,
+            "runs": len(runs),
+            "superseded": sum(entry.superseded for entry in entries),
+            "twice": sorted({entry.window for entry in kept if sum(e.window == entry.window for e in kept) > 1}),
+            "double": double,
+            "unfinished": unfinished,
+        }
+    )
 
 
 def kill_audits(kills: int, seed: int, root: Path) -> dict[str, Any]:
@@ -165,12 +176,16 @@ def _figures(found: dict[str, Any], done: int, windows: int, spools: Path) -> di
              if not _same(numbers, killed["current"].get(window, {}))]  # fmt: skip
     wrong += [f"{run}: a metric has several values" for run in killed["double"]]
     wrong += [f"{run}: not finished" for run in killed["unfinished"]]
+    wrong += [f"{window}: two current audits" for window in killed["twice"]]
+    unknown = killed["runs"] - len(killed["current"]) - killed["superseded"]
+    wrong += [f"{unknown} runs are neither current nor superseded"] if unknown else []
     left = [path.name for path in spools.glob("dynamask-*")]
     return {
         "kills": done,
         "windows": windows,
         "audits with the numbers of an undisturbed one": windows - sum("other numbers" in text for text in wrong),
-        "audit runs": killed["runs"],
+        "current audits": len(killed["current"]),
+        "superseded by a conclusion with one more window in its trend": killed["superseded"],
         "processes left": len(multiprocessing.active_children()),
         "spools left": len(left),
         "wrong": wrong + [f"{name} was left" for name in left],

@@ -31,7 +31,7 @@ class Culprit:
         found: the slice that explains it, or None: it is everywhere, or cannot be told.
         within: a smaller slice of that slice, if it explains what is in there.
         since: the day from which on it is so, if that is within the window.
-        items: codes that are new, or gone, in the window.
+        items: codes that are new or gone in the window, or under which nearly all values are others.
     """
 
     what: str
@@ -94,8 +94,8 @@ def find_culprit(
     if subject is None or not (reference.attributes and current.attributes):
         return None
     kind, channel = subject
-    table = items(channel) if items is not None and channel is not None and kind != "gaps" else None
-    rows, owners = _rows(kind, channel, evidence, reference, current, table)
+    table = items(channel) if items is not None and channel is not None else None
+    rows, owners = _rows(kind, channel, evidence, reference, current, None if kind == "gaps" else table)
     news = table.news() if table is not None else ()
     what = {"predictions": "the predictions", "attention": "the attention"}.get(kind, f"{channel} ({kind})")
     if rows is None or rows.current.all() or not rows.current.any():

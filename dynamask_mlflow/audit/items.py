@@ -13,18 +13,31 @@ from dynamask_mlflow.audit.messages import percent
 from dynamask_mlflow.audit.statistics.marginals import Bools, Floats
 
 _NEW = 0.1  # share of the stays from which on a code that was never used before is worth a word
+_OTHER = 0.9  # chance that a stay now has a higher mean, or a lower one, than a stay of the reference
+_FEW = 15  # stays of each window with a code, to speak of its values
 
 
 @dataclass(frozen=True)
 class Item:
-    """A code whose use changed: shares of the stays that have it, in the reference and now."""
+    """A code whose use changed, or whose values did.
+
+    Attributes:
+        before, now: shares of the stays that have it, in the reference and now.
+        medians: of the stays' means in the reference and now, if nearly all of them moved one way.
+    """
 
     code: str
     before: float
     now: float
+    medians: tuple[float, float] | None = None
 
     def sentence(self) -> str:
         """Item 223762 is new: in 40 % of the stays."""
+        if self.medians is not None:
+            return (
+                f"Under item {self.code} the median of the charted values is {self.medians[1]:.4g}, "
+                f"before {self.medians[0]:.4g}."
+            )
         if self.before == 0:
             return f"Item {self.code} is new: it is in {percent(self.now)} of the stays."
         if self.now == 0:
@@ -62,14 +75,27 @@ class ItemRows:
         return ItemRows(self.ids[kept], self.codes[kept], self.means[kept])
 
     def with_use(self, reference: Sequence[str], current: Sequence[str]) -> ItemRows:
-        """The same, with the codes that came or went between two sets of stays."""
+        """The same, with the codes that came or went between two sets of stays, or whose values are others."""
         found = []
         for code in np.unique(self.codes).tolist():
             having = set(self.ids[self.codes == code].tolist())
             before, now = (len(having & set(part)) / max(len(part), 1) for part in (reference, current))
             if min(before, now) == 0 and max(before, now) >= _NEW:
                 found.append(Item(code, before, now))
+            medians = self._medians(code, reference, current)
+            if medians is not None:
+                found.append(Item(code, before, now, medians))
         return ItemRows(self.ids, self.codes, self.means, tuple(found))
+
+    def _medians(self, code: str, reference: Sequence[str], current: Sequence[str]) -> tuple[float, float] | None:
+        own = self.codes == code
+        first, second = (self.means[own & np.isin(self.ids, part)] for part in (list(reference), list(current)))
+        if min(len(first), len(second)) < _FEW:
+            return None
+        ordered = np.sort(first)
+        sides = [np.searchsorted(ordered, second, side=side) for side in ("left", "right")]
+        higher = float((sides[0] + sides[1]).mean() / (2 * len(first)))
+        return (float(np.median(first)), float(np.median(second))) if max(higher, 1 - higher) >= _OTHER else None
 
     def news(self) -> tuple[Item, ...]:
         return self.changed

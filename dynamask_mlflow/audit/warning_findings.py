@@ -12,6 +12,8 @@ from dynamask_mlflow.audit.statistics import InputTest, PredictionTest, Shift
 from dynamask_mlflow.audit.subgroups import subgroup_findings
 from dynamask_mlflow.audit.verdict import Violation
 
+BROKEN = 0.8  # share of the stays in which a channel moved, or went, that is a fault even if nothing rests on it
+
 
 def warning_findings(evidence: Evidence, config: AuditConfig) -> list[Violation]:
     """Everything that warns, the most important first."""
@@ -62,15 +64,15 @@ def _performance(test: PredictionTest, config: AuditConfig) -> list[Violation]:
 
 
 def _inputs(inputs: InputTest, evidence: Evidence, config: AuditConfig) -> list[Violation]:
-    """Channels on which predictions rest, whose values or gaps moved far; the one on which most rests first."""
+    """Channels whose values or gaps moved far: those that moved in nearly all stays, whatever rests on them, then those
+    on which predictions rest, the one on which most rests first.
+    """
     effects, attention, level = evidence.effects, evidence.importance, config.levels["inputs"]
     if effects is None or attention is None:
         return []
-    found, least = [], config.important * float(effects.mean())
+    broken, found, least = [], [], config.important * float(effects.mean())
     for place in np.argsort(-effects, kind="stable"):
         name = evidence.channel_names[place]
-        if effects[place] < least or effects[place] <= 0:
-            continue
         kinds = {
             "values": (inputs.value_p[place], inputs.value_gap[place], inputs.value_shift[place]),
             "gaps": (inputs.missing_p[place], inputs.missing_gap[place], inputs.missing_shift[place]),
@@ -78,17 +80,28 @@ def _inputs(inputs: InputTest, evidence: Evidence, config: AuditConfig) -> list[
         moved = {kind: row for kind, row in kinds.items() if row[0] <= level and row[1] >= config.input_effect}
         if not moved:
             continue
-        how = " and ".join(_direction(kind, float(row[1]), float(row[2])) for kind, row in moved.items())
         p = float(min(row[0] for row in moved.values()))
         gap = float(max(row[1] for row in moved.values()))
-        message = (
-            f"The inputs of {name} moved, on which predictions rest ({text.number(float(effects[place]))} on average, "
-            f"{percent(float(attention[place]))} of the attention): {how} ({chance(p)})."
+        matters = effects[place] >= least and effects[place] > 0
+        if not matters and gap < BROKEN:
+            continue
+        how = " and ".join(_direction(kind, float(row[1]), float(row[2])) for kind, row in moved.items())
+        resting = f"predictions move by {text.number(float(effects[place]))} on average without it"
+        share = f"{percent(float(attention[place]))} of the attention"
+        what = f"The inputs of {name} moved ({resting}, {share})" if matters else f"The inputs of {name} are broken"
+        little = "" if matters else f"; little rests on it: {resting}, {share}"
+        (broken if gap >= BROKEN else found).append(
+            Violation(
+                kind="inputs",
+                subject=name,
+                message=f"{what}: {how} ({chance(p)}){little}.",
+                value=gap,
+                threshold=config.input_effect if matters else BROKEN,
+                p_value=p,
+            )
         )
-        found.append(
-            Violation(kind="inputs", subject=name, message=message, value=gap, threshold=config.input_effect, p_value=p)
-        )
-    return found + _slice_inputs(evidence, {violation.subject for violation in found}, config)
+    told = broken + found
+    return told + _slice_inputs(evidence, {violation.subject for violation in told}, config)
 
 
 def _slice_inputs(evidence: Evidence, told: set[str], config: AuditConfig) -> list[Violation]:
@@ -105,8 +118,8 @@ def _slice_inputs(evidence: Evidence, told: set[str], config: AuditConfig) -> li
             continue
         told.add(name)
         message = (
-            f"The inputs of {name} moved in {each.slice} ({percent(each.share)} of the stays), and predictions rest on "
-            f"them ({text.number(float(effects[each.channel]))} on average): "
+            f"The inputs of {name} moved in {each.slice} ({percent(each.share)} of the stays; predictions move by "
+            f"{text.number(float(effects[each.channel]))} on average without it): "
             f"{_direction(each.kind, each.gap, each.shift)} there ({chance(each.p_value)})."
         )
         found.append(

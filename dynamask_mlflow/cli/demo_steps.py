@@ -198,14 +198,16 @@ def audit_windows(state: DemoState) -> DemoState:
     from dynamask_mlflow.audit import AuditConfig, AuditError, build_reference, run_audit
 
     settings = state.settings
-    config = AuditConfig(reference_instances=200, instances=100, progress=False, time_unit="hour")
+    raw: dict[str, Any] = {"events": str(settings.folder / "hospital"), "events_source": "synthetic"}
+    config = AuditConfig(reference_instances=200, instances=100, progress=False, time_unit="hour", **raw)
     where: dict[str, Any] = {"config": config, "store": str(settings.folder / "shards"), "experiment": EXPERIMENT}
     data, normal = str(settings.folder / "dataset"), f"2023-01..{settings.until}"
     try:
         build_reference(str(state.model_uri), data, normal, split="test", **where)
         for window, split in ((normal, "validation"), (settings.changed, "later")):
             verdict = run_audit(str(state.model_uri), data, window, split=split, **where)
-            click.echo(f"      {window} ({split} stays): {verdict.state.upper()}. {verdict.reasons[0]}")
+            said = " ".join([verdict.reasons[0], *verdict.diagnosis])
+            click.echo(f"      {window} ({split} stays): {verdict.state.upper()}. {said}")
     except AuditError as error:
         click.echo(f"      Not audited: {error}")
     return state

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -12,6 +15,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+import dynamask_mlflow
 from dynamask_mlflow.audit import (
     AuditError,
     TamperedError,
@@ -70,6 +74,30 @@ def test_a_year_of_audits_in_one_file_that_computes_its_verdicts_again(place, tm
         (tmp_path / "changed.zip").write_bytes(bytes(changed))
         with pytest.raises(TamperedError):
             verify_evidence(tmp_path / "changed.zip")
+
+
+def test_a_process_with_nothing_but_the_package_gives_the_same_verdicts_and_refuses_a_changed_byte(place, tmp_path):
+    run_audit(MODEL, place.data, "2026-03", **place.options())
+    path, changed = tmp_path / "evidence.zip", tmp_path / "changed.zip"
+    write_evidence("icu", "2026", path)
+    whole = bytearray(path.read_bytes())
+    whole[len(whole) // 2] ^= 1
+    changed.write_bytes(bytes(whole))
+    package = Path(dynamask_mlflow.__file__).parent
+    elsewhere = tmp_path / "elsewhere"
+    shutil.copytree(package, elsewhere / package.name, ignore=shutil.ignore_patterns("__pycache__"))
+    # No environment, no working folder, no user's packages: what another machine has with the package installed.
+    code = f"import sys; sys.path.insert(0, {str(elsewhere)!r}); from dynamask_mlflow.cli import main; main()"
+
+    def verify(file: Path) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-I", "-c", code, "audit", "verify", str(file)]
+        return subprocess.run(command, env={}, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+
+    good, bad = verify(path), verify(changed)
+    assert good.returncode == 0, good.stderr
+    assert "drift" in good.stdout
+    assert bad.returncode == 3
+    assert "seal" in bad.stderr
 
 
 def test_a_forged_verdict_is_told_although_the_file_is_sealed_anew(place, tmp_path):

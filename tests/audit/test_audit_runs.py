@@ -87,7 +87,7 @@ def test_a_unit_fault_in_the_second_channel_is_never_ok_and_says_what_it_does_to
     assert verdict.exit_code in (1, 4)
     text = " ".join(verdict.reasons)
     assert re.search(r"mean predicted risk fell from \.\d+ to \.\d+ \(-\.\d+ \[-\.\d+, -\.\d+\]", text)
-    assert "The inputs of HeartRate moved, on which predictions rest" in text
+    assert "The inputs of HeartRate moved (predictions move by" in text
     assert any("another unit, scale or device for HeartRate" in hint for hint in verdict.diagnosis)
     version = mlflow.MlflowClient().get_model_version("icu", "1")
     assert version.tags["dynamask.verdict"] == verdict.state
