@@ -70,7 +70,9 @@ def _inputs(inputs: InputTest, evidence: Evidence, config: AuditConfig) -> list[
     effects, attention, level = evidence.effects, evidence.importance, config.levels["inputs"]
     if effects is None or attention is None:
         return []
-    broken, found, least = [], [], config.important * float(effects.mean())
+    broken: list[Violation] = []
+    found: list[Violation] = []
+    least = config.important * float(effects.mean())
     for place in np.argsort(-effects, kind="stable"):
         name = evidence.channel_names[place]
         kinds = {

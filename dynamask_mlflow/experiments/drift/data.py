@@ -111,9 +111,8 @@ def open_case(name: str, quick: bool, choosing: bool, most: int | None = None) -
     most = 260 if quick else most or len(pool)
     pool = pool.select(np.arange(min(len(pool), most)))
     # The fewest permutations that reach the levels of a year: thousands of audits are judged.
-    config = AuditConfig(
-        progress=False, permutations=permutations_needed(AuditConfig.alpha, AuditConfig.audits_per_year)
-    )
+    usual = AuditConfig(progress=False)
+    config = usual.with_options(permutations=permutations_needed(usual.alpha, usual.audits_per_year))
     seeds = tuple(range(1, 13) if choosing else range(21, 33))
     sizes = config.instances or len(pool), config.reference_instances or len(pool)
     if quick:
