@@ -2,8 +2,8 @@
 
 Every audit runs in a forked process and is killed after a random time, again and again, then finished by two processes
 at once. The same audits run undisturbed in another store. Both must have the same numbers, one current audit a window,
-one value a metric; no process and no spool may be left. A window that is finished before an earlier one is concluded again
-when that one is there, since its trend was of fewer windows: the first conclusion stays as a superseded run.
+one value a metric; no process and no spool may be left. A window that is finished before an earlier one is concluded
+again when that one is there, since its trend was of fewer windows: the first conclusion stays as a superseded run.
 """
 
 from __future__ import annotations
