@@ -19,7 +19,7 @@ from dynamask_mlflow.audit.episodes import episodes
 from dynamask_mlflow.audit.errors import AuditError
 from dynamask_mlflow.audit.gate import GATE, GATE_REASONS
 from dynamask_mlflow.audit.history import AuditEntry, audit_history
-from dynamask_mlflow.audit.reference import EXPERIMENT
+from dynamask_mlflow.audit.records import EXPERIMENT
 from dynamask_mlflow.audit.reporting import SUBGROUPS, VERDICT_FILE
 from dynamask_mlflow.evaluation.profile import plain
 

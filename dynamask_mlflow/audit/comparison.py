@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from dynamask_mlflow.audit.findings import findings
 from dynamask_mlflow.audit.history import AuditEntry
 from dynamask_mlflow.audit.items import ItemRows, read_items
 from dynamask_mlflow.audit.measured import Measured
+from dynamask_mlflow.audit.records import AuditRequest
 from dynamask_mlflow.audit.reference import Reference, load_reference, with_outcomes
 from dynamask_mlflow.audit.shards import gather_role
 from dynamask_mlflow.audit.warning_findings import warning_findings
@@ -53,7 +53,7 @@ class Comparison:
 
 
 def compare_shards(
-    request: dict[str, Any], uris: Sequence[str], config: AuditConfig, history: Sequence[AuditEntry]
+    request: AuditRequest, uris: Sequence[str], config: AuditConfig, history: Sequence[AuditEntry]
 ) -> Comparison:
     """Join what was fitted and compare it. `history`: the current audits of the series before this window."""
     current = gather_role(uris, "window", config.report_instances)
@@ -62,14 +62,14 @@ def compare_shards(
     if not len(current):
         why = next(iter(current.failures.values()), "no reason is known")
         raise AuditError(f"Expected explanations of the window's stays, but all {len(current.failures)} failed: {why}")
-    stored = load_reference(request["reference_run_id"])
+    stored = load_reference(request.reference_run_id)
     if stored.edges is None:
         raise AuditError(
             f"Expected a reference with deciles of its inputs, but {stored.run_id} has none; build it anew."
         )
-    rows = np.asarray(request["rows"], dtype=np.intp)
-    current = with_outcomes(current, request["data"], rows, config).coded(stored.edges)
-    current = with_facts(current, request["data"], rows, config, stored.edges)
+    rows = np.asarray(request.rows, dtype=np.intp)
+    current = with_outcomes(current, request.data, rows, config).coded(stored.edges)
+    current = with_facts(current, request.data, rows, config, stored.edges)
     reference, label, compared_with = stored.measured, stored.window, stored.run_id
     if config.reference == "rolling":
         complete = [entry for entry in history if entry.verdict in ("ok", "drift")]
@@ -79,11 +79,11 @@ def compare_shards(
     old_window = gather_role(uris, "old_window")
     under, chosen = "", []
     if old_window is not None:
-        old_window = with_outcomes(old_window, request["data"], rows, config).coded(stored.edges)
-        old_window = with_facts(old_window, request["data"], rows, config, stored.edges)
+        old_window = with_outcomes(old_window, request.data, rows, config).coded(stored.edges)
+        old_window = with_facts(old_window, request.data, rows, config, stored.edges)
         under = f"version {stored.model.version}"
     elif config.reference != "rolling":
-        chosen = trend_entries(request, config, history)
+        chosen = trend_entries(request.window, request.reference_run_id, config, history)
     beside = {
         "canary": gather_role(uris, "canary", config.anchors),
         "old_window": old_window,
@@ -95,7 +95,7 @@ def compare_shards(
         earlier=tuple(entry.run_id for entry in chosen),
         label=f"{label} ({under})" if under else label,
         under=under,
-        population=int(request.get("population", 0)),
+        population=request.population,
         changed_anchors=_changed_anchors(stored, request, config),
         noise=stored.noise,
         rounding=stored.rounding,
@@ -114,14 +114,14 @@ def compare_shards(
 
 
 def _placed(
-    evidence: Evidence, reference: Measured, current: Measured, config: AuditConfig, request: dict[str, Any]
+    evidence: Evidence, reference: Measured, current: Measured, config: AuditConfig, request: AuditRequest
 ) -> Evidence:
     """The evidence with the slice that explains its findings, if there are any."""
     violations = [*findings(evidence, config), *warning_findings(evidence, config)]
     if not violations or evidence.blockers:
         return evidence
-    days = admission_days(request["data"], np.asarray(request["rows"], dtype=np.intp), config)
-    items = _item_lookup(str(request["data"]), reference, current, config)
+    days = admission_days(request.data, np.asarray(request.rows, dtype=np.intp), config)
+    items = _item_lookup(request.data, reference, current, config)
     return replace(
         evidence, culprit=find_culprit(evidence, violations, reference, current, config, days=days, items=items)
     )
@@ -145,14 +145,15 @@ def _item_lookup(data: str, reference: Measured, current: Measured, config: Audi
     return look
 
 
-def trend_entries(request: dict[str, Any], config: AuditConfig, history: Sequence[AuditEntry]) -> list[AuditEntry]:
+def trend_entries(
+    window: str, reference_run_id: str, config: AuditConfig, history: Sequence[AuditEntry]
+) -> list[AuditEntry]:
     """The last windows against the same reference that could be judged, without overlaps: what a trend is made of.
 
     A window that moved on its own is left out: it was told, and would otherwise alarm again in every audit after it.
     Only what the audits found in their own windows counts, so that their order does not.
     """
-    reference_run_id = request["reference_run_id"]
-    limit = parse_window(request["window"]).start
+    limit = parse_window(window).start
     chosen: list[AuditEntry] = []
     for entry in reversed(history):
         span = parse_window(entry.window)
@@ -175,20 +176,20 @@ def _moved(entry: AuditEntry, config: AuditConfig) -> bool:
     return entry.metrics.get("p_value", 1.0) <= config.levels["attention"] and lower >= config.effect
 
 
-def _changed_anchors(stored: Reference, request: dict[str, Any], config: AuditConfig) -> int:
+def _changed_anchors(stored: Reference, request: AuditRequest, config: AuditConfig) -> int:
     """How many anchors are in the data with other inputs than those stored."""
     if stored.inputs is None or config.hash_ids:
         return 0
     from dynamask_mlflow.evaluation.sequences import Sequences
 
     anchors = Sequences.load(stored.inputs)
-    folder = Path(str(request["data"]).removeprefix("file://"))
+    folder = Path(request.data.removeprefix("file://"))
     ids = np.load(folder / "ids.npy", mmap_mode="r").astype(np.str_)
     place = {name: row for row, name in enumerate(ids.tolist())}
     here = [(i, place[name]) for i, name in enumerate(anchors.ids) if name in place]
     if not here:
         return 0
-    now, _ = load_stays(str(request["data"]), np.array([row for _, row in here], dtype=np.intp))
+    now, _ = load_stays(request.data, np.array([row for _, row in here], dtype=np.intp))
     then = anchors.x[[i for i, _ in here]]
     return int((now.x != then).any(axis=(1, 2)).sum())
 
@@ -199,7 +200,7 @@ def _measured_of(run_id: str) -> Measured:
     return Measured.load(download_artifacts(run_id=run_id, artifact_path=MEASURED))
 
 
-def blocked(request: dict[str, Any]) -> Evidence:
+def blocked(request: AuditRequest) -> Evidence:
     """The evidence of an audit that cannot be: only why."""
     return Evidence(
         channel_names=(),
@@ -208,5 +209,5 @@ def blocked(request: dict[str, Any]) -> Evidence:
         reference_instances=0,
         sampled=0,
         failures=0,
-        blockers=request["blockers"],
+        blockers=request.blockers,
     )

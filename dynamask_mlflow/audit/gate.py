@@ -21,6 +21,7 @@ from dynamask_mlflow.audit.measured import Measured
 from dynamask_mlflow.audit.messages import percent, points
 from dynamask_mlflow.audit.models import ModelRef, resolve_model
 from dynamask_mlflow.audit.prediction_messages import PERFORMANCE_NAMES, change, noun, number
+from dynamask_mlflow.audit.records import AuditSource, ShardGroup, StaySource
 from dynamask_mlflow.audit.reference import with_outcomes
 from dynamask_mlflow.audit.shards import checked_store, gather, plan_shards
 from dynamask_mlflow.audit.statistics import Shift, compare_versions, paired_performance, paired_shift
@@ -116,33 +117,32 @@ class GateResult:
 
 
 def run_gate(
-    model: str,
+    source: AuditSource,
     against: str,
-    data: str,
-    window: str,
     *,
-    split: str | None = None,
     limits: GateLimits | None = None,
     config: AuditConfig | None = None,
-    store: str | None = None,
     processes: int = 1,
     record: bool = True,
 ) -> GateResult:
     """Explain the same stays under both versions, compare, and write on the version what was refused and why.
 
     Args:
-        model: the version to be promoted. against: the one that is in use; "@champion" is an alias of the same model.
+        source: the version to be promoted and the stays. against: the one that is in use; "@champion" is an alias of
+            the same model.
         config: with `by`, subgroups must hold, too.
         record: False leaves the version's tags alone.
     """
-    config, limits, store = config or AuditConfig(), limits or GateLimits(), checked_store(store)
+    config, limits, data = config or AuditConfig(), limits or GateLimits(), source.data
+    store = checked_store(source.store)
     check_attributes(data, config.by)
-    new, span = resolve_model(model), parse_window(window)
+    new, span = resolve_model(source.model), parse_window(source.window)
     old = resolve_model(f"models:/{new.name}{against}" if against.startswith("@") else against)
-    rows = draw(find_rows(data, span, split), config.instances, config.seed, span.label)
-    source = {"stays": data, "rows": [int(row) for row in rows], "hashed": config.hash_ids}
+    rows = draw(find_rows(data, span, source.split), config.instances, config.seed, span.label)
+    stays = StaySource(stays=data, rows=tuple(int(row) for row in rows), hashed=config.hash_ids)
+    groups = [ShardGroup(model=ref, source=stays, config=config) for ref in (old, new)]
     with Workers(processes) as workers:
-        plans = [plan_shards(ref, source, config, store, least=workers.least_shards) for ref in (old, new)]
+        plans = [plan_shards(group, store, least=workers.least_shards) for group in groups]
         workers.fit([uri for uris in plans for uri in uris])
     cells = [with_outcomes(gather(uris), data, rows, config) for uris in plans]
     if config.by:

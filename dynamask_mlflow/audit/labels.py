@@ -22,7 +22,7 @@ from dynamask_mlflow.audit.decide import decide
 from dynamask_mlflow.audit.errors import AuditError
 from dynamask_mlflow.audit.history import AuditEntry, audit_history
 from dynamask_mlflow.audit.measured import Measured
-from dynamask_mlflow.audit.reference import EXPERIMENT
+from dynamask_mlflow.audit.records import EXPERIMENT
 from dynamask_mlflow.audit.reporting import SUBGROUPS, VERDICT_FILE, VIOLATIONS
 from dynamask_mlflow.audit.runs import close_run, copied_run
 from dynamask_mlflow.audit.verdict import Verdict

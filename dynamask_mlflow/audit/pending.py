@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,9 +11,10 @@ import numpy as np
 from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.errors import AuditError
 from dynamask_mlflow.audit.history import audit_history
-from dynamask_mlflow.audit.identity import DEFAULT_SITE, content_digest
+from dynamask_mlflow.audit.identity import content_digest
 from dynamask_mlflow.audit.models import resolve_model
-from dynamask_mlflow.audit.reference import EXPERIMENT, pinned_reference, previous_reference, reference_record
+from dynamask_mlflow.audit.records import AuditSource
+from dynamask_mlflow.audit.reference import pinned_reference, previous_reference, reference_record
 from dynamask_mlflow.audit.run import identify
 from dynamask_mlflow.audit.windows import Window, draw, find_rows, parse_window, read_arrays
 
@@ -20,31 +22,27 @@ PERIODS = {"day": "D", "month": "M", "year": "Y"}
 
 
 def pending_windows(
-    model: str,
-    data: str,
-    *,
-    site: str = DEFAULT_SITE,
-    split: str | None = None,
-    period: str = "month",
-    config: AuditConfig | None = None,
-    experiment: str = EXPERIMENT,
-    now: datetime | None = None,
+    source: AuditSource, *, period: str = "month", config: AuditConfig | None = None, now: datetime | None = None
 ) -> list[str]:
     """Windows to audit, oldest first.
 
     Those of a period that is over, with stays, beside the reference's own window, without an audit of exactly these
     stays with these settings against the present reference.
+
+    Args:
+        source: its window does not count. period: "day", "month" or "year". now: until when periods are over.
     """
     if period not in PERIODS:
         raise AuditError(f"Expected period to be one of {', '.join(PERIODS)}, but got {period!r}.")
-    config, ref = config or AuditConfig(), resolve_model(model)
+    config, ref = config or AuditConfig(), resolve_model(source.model)
+    data, site, split = source.data, source.site, source.split
     reference = pinned_reference(ref, site) or previous_reference(ref, site)
     if reference is None:
         raise AuditError(
             f"Expected a reference for {ref.name} version {ref.version} at the site {site}, but there is none."
         )
     normal = parse_window(reference_record(reference)["window"])
-    entries = audit_history(experiment, ref.name, ref.version, site=site, superseded=False)
+    entries = audit_history(source.experiment, ref.name, ref.version, site=site, superseded=False)
     done = {(e.series, e.window, e.content, e.reference_run_id) for e in entries}
     today = (now or datetime.now(UTC)).replace(tzinfo=None).isoformat(timespec="seconds")
     found = []
@@ -55,7 +53,7 @@ def pending_windows(
         population = find_rows(data, span, split)
         rows = draw(population, config.instances, config.seed, span.label)
         content = content_digest(data, rows, len(population))
-        identity = identify(ref, site, span.label, split, content, config, reference)
+        identity = identify(ref, replace(source, window=span.label), content, config, reference)
         if (identity.series, span.label, content, reference) not in done:
             found.append(label)
     return found
@@ -84,15 +82,26 @@ def _overlap(first: Window, second: Window) -> bool:
     return first.start < str(second.stop) and second.start < str(first.stop)
 
 
-def reconcile(model: str, data: str, *, period: str = "month", **options: Any) -> dict[str, str]:
-    """Audit every pending window: window -> state, or what went wrong; one that fails does not keep the others back."""
+def reconcile(
+    model: str,
+    data: str,
+    *,
+    period: str = "month",
+    config: AuditConfig | None = None,
+    processes: int = 1,
+    **where: Any,
+) -> dict[str, str]:
+    """Audit every pending window: window -> state, or what went wrong; one that fails does not keep the others back.
+
+    Args:
+        model, data, where: the fields of `AuditSource`: site, split, store and experiment by keyword.
+    """
     from dynamask_mlflow.audit.run import run_audit
 
-    what = {name: options[name] for name in ("site", "split", "config", "experiment") if name in options}
     found: dict[str, str] = {}
-    for window in pending_windows(model, data, period=period, **what):
+    for window in pending_windows(AuditSource(model=model, data=data, **where), period=period, config=config):
         try:
-            found[window] = str(run_audit(model, data, window, **options).state)
+            found[window] = str(run_audit(model, data, window, config=config, processes=processes, **where).state)
         except AuditError as error:
             found[window] = f"error: {error}"
     return found

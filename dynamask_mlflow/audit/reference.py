@@ -20,6 +20,7 @@ from dynamask_mlflow.audit.errors import AuditError
 from dynamask_mlflow.audit.identity import DEFAULT_SITE, check_site, content_digest, site_tag
 from dynamask_mlflow.audit.measured import Measured
 from dynamask_mlflow.audit.models import ModelRef, resolve_model
+from dynamask_mlflow.audit.records import AuditSource, ReferenceRequest, ReferenceResult, ShardGroup, StaySource
 from dynamask_mlflow.audit.runs import DatasetInput, close_run, describe_run, find_or_create_run, source_tags
 from dynamask_mlflow.audit.shards import checked_store, gather_role, plan_shards, read_source
 from dynamask_mlflow.audit.statistics import noise_floor, rounding_noise
@@ -30,7 +31,6 @@ from dynamask_mlflow.evaluation.sequences import Sequences
 from dynamask_mlflow.tracking.filters import equals
 from dynamask_mlflow.tracking.retries import short_retries
 
-EXPERIMENT = "dynamask-audits"
 _MEASURED, _ANCHORS = "dynamask/reference.npz", "dynamask/anchors.npz"
 _INPUTS, _RECORD = "dynamask/anchor_inputs.npz", "dynamask/reference.json"
 # Beside the explainer's settings: what makes one reference of the same stays another one.
@@ -64,22 +64,12 @@ class Reference:
     noise: Mapping[str, float] = field(default_factory=dict)
 
 
-def prepare_reference(
-    model: str,
-    data: str,
-    window: str,
-    *,
-    site: str = DEFAULT_SITE,
-    split: str | None = None,
-    config: AuditConfig | None = None,
-    store: str | None = None,
-    experiment: str = EXPERIMENT,
-) -> dict[str, Any]:
-    """Pin the version, choose the stays, open the run. Returns a request for the next steps (JSON-able)."""
+def prepare_reference(source: AuditSource, config: AuditConfig | None = None) -> ReferenceRequest:
+    """Pin the version, choose the stays, open the run. Returns a request for the next steps."""
     config = config or AuditConfig()
-    store = checked_store(store)
+    store, data, site, split = checked_store(source.store), source.data, source.site, source.split
     check_site(site)
-    ref, span = resolve_model(model), parse_window(window)
+    ref, span = resolve_model(source.model), parse_window(source.window)
     rows = find_rows(data, span, split)
     label = f"reference {span.label} {split or ''}"
     chosen = draw(rows, config.reference_instances, config.seed, label)
@@ -101,50 +91,49 @@ def prepare_reference(
         **source_tags("dynamask-mlflow audit reference"),
     }
     name = f"reference {ref.name} v{ref.version} {site} {span.label}"
-    run_id = find_or_create_run(experiment, key, name, tags, store)
+    run_id = find_or_create_run(source.experiment, key, name, tags, store)
     about = {"site": site, "window": span.label, "split": split, "stays": len(chosen)}
     dataset = DatasetInput(Path(data).name or "dataset", content, data, len(chosen), "reference")
     describe_run(run_id, dataset, {**about, **settings_of(config)}, ref.model_id)
-    return {
-        "kind": "reference",
-        "model": ref.to_dict(),
-        "data": data,
-        "site": site,
-        "window": span.label,
-        "split": split,
-        "rows": [int(row) for row in chosen],
-        "content": content,
-        "config": config.to_dict(),
-        "store": store,
-        "experiment": experiment,
-        "run_id": run_id,
-        "key": key,
-    }
+    return ReferenceRequest(
+        model=ref,
+        data=data,
+        site=site,
+        window=span.label,
+        split=split,
+        rows=tuple(int(row) for row in chosen),
+        content=content,
+        config=config,
+        store=store,
+        experiment=source.experiment,
+        run_id=run_id,
+        key=key,
+    )
 
 
-def plan_reference(request: dict[str, Any], shards: int | None = None, least: int = 1) -> list[str]:
+def plan_reference(request: ReferenceRequest, shards: int | None = None, least: int = 1) -> list[str]:
     """Shards of the window, of the anchors, of the anchors under other seeds, and with their last bits flipped."""
-    config, ref = AuditConfig.from_mapping(request["config"]), ModelRef.from_dict(request["model"])
-    store = str(request["store"])
-    stays = {"stays": request["data"], "rows": request["rows"], "hashed": config.hash_ids}
-    uris = plan_shards(ref, stays, config, store, shards=shards, least=least)
+    config, stays = request.config, request.stays
+    window = ShardGroup(model=request.model, source=stays, config=config)
+    uris = plan_shards(window, request.store, shards, least)
     if not config.anchors:
         return uris
-    few = np.random.default_rng([config.seed, 1]).permutation(request["rows"])[: config.anchors]
-    sequences, _ = read_source({**stays, "rows": sorted(int(row) for row in few)})
-    inputs = {"sequences": str(sequences.save(_inputs_file(request)))}
-    uris += plan_shards(ref, inputs, config, store, shards=1, keep=len(few), role="anchors")
-    nudged = {"sequences": str(_nudged(sequences, config.seed).save(_inputs_file(request, "nudged_inputs.npz")))}
-    uris += plan_shards(ref, nudged, config, store, shards=1, role="rounding")
+    few = np.random.default_rng([config.seed, 1]).permutation(request.rows)[: config.anchors]
+    sequences, _ = read_source(replace(stays, rows=tuple(sorted(int(row) for row in few))))
+    inputs = StaySource(sequences=str(sequences.save(_inputs_file(request))))
+    moved = _nudged(sequences, config.seed).save(_inputs_file(request, "nudged_inputs.npz"))
+    anchors = replace(window, source=inputs)
+    groups = [replace(anchors, role="anchors", keep=len(few))]
+    groups += [replace(anchors, role="rounding", source=StaySource(sequences=str(moved)))]
     for number in range(config.noise_seeds):
         other = config.with_options(seed=config.seed + 1 + number)
-        uris += plan_shards(ref, inputs, other, store, shards=1, role=f"noise{number}")
-    return uris
+        groups += [replace(anchors, role=f"noise{number}", config=other)]
+    return uris + [uri for group in groups for uri in plan_shards(group, request.store, 1)]
 
 
-def finish_reference(request: dict[str, Any], uris: Sequence[str]) -> dict[str, Any]:
-    """Join the shards, log the reference, pin it to the version. Returns what `audit reference` prints."""
-    config, ref = AuditConfig.from_mapping(request["config"]), ModelRef.from_dict(request["model"])
+def finish_reference(request: ReferenceRequest, uris: Sequence[str]) -> ReferenceResult:
+    """Join the shards, log the reference, pin it to the version."""
+    config, ref = request.config, request.model
     measured, anchors = gather_role(uris, "window"), gather_role(uris, "anchors", config.anchors)
     if measured is None or not measured.usable.any():
         why = next(iter(measured.failures.values()), "no reason is known") if measured else "no shard was planned"
@@ -155,23 +144,23 @@ def finish_reference(request: dict[str, Any], uris: Sequence[str]) -> dict[str, 
             f"Expected a sound reference, but {len(measured.failures)} stays failed and "
             f"{int(measured.usable.sum())} are left: {next(iter(measured.failures.values()), '')}"
         )
-    rows = np.asarray(request["rows"], dtype=np.intp)
+    rows = np.asarray(request.rows, dtype=np.intp)
     edges = measured.input_edges()
-    measured = with_outcomes(measured, request["data"], rows, config).coded(edges)
-    measured = with_facts(measured, request["data"], rows, config, edges)
+    measured = with_outcomes(measured, request.data, rows, config).coded(edges)
+    measured = with_facts(measured, request.data, rows, config, edges)
     anchors = None if anchors is None else anchors.coded(edges)
     noise = _noise(uris, anchors, config)
     by_channel, by_time, by_cell = measured.mean_shares()
     record = {
         "model": ref.to_dict(),
-        "site": request["site"],
-        "window": request["window"],
-        "split": request["split"],
-        "content": request["content"],
+        "site": request.site,
+        "window": request.window,
+        "split": request.split,
+        "content": request.content,
         "input_edges": [[plain(value) for value in row] for row in edges],
         "explainer_digest": config.explainer_digest,
         "config": config.to_dict(),
-        "dataset_digest": dataset_digest(request["data"]),
+        "dataset_digest": dataset_digest(request.data),
         "instances": int(measured.usable.sum()),
         "failures": len(measured.failures),
         "channels": list(measured.channel_names),
@@ -183,7 +172,7 @@ def finish_reference(request: dict[str, Any], uris: Sequence[str]) -> dict[str, 
         "noise_floor": noise,
         "rounding": _rounding(uris, anchors),
     }
-    root = Path(request["store"].removeprefix("file://")) / "references" / request["key"]
+    root = request.root / "references" / request.key
     files: dict[str, Any] = {_MEASURED: measured.save(root / "reference.npz"), _RECORD: json.dumps(record, indent=1)}
     if anchors is not None:
         files |= {_ANCHORS: anchors.save(root / "anchors.npz"), _INPUTS: _inputs_file(request)}
@@ -192,26 +181,40 @@ def finish_reference(request: dict[str, Any], uris: Sequence[str]) -> dict[str, 
         **{f"noise_{name}": value for name, value in noise.items()},
         **{k: float(v) for k, v in record["numbers"].items() if v is not None},
     }
-    stamp = parse_window(request["window"]).stop_ms
-    dataset = (Path(request["data"]).name or "dataset", str(request["content"]))
-    publish.upload_results(request["run_id"], files, metrics, timestamp=stamp, dataset=dataset)
-    publish.pin_reference(ref, request["run_id"], request["window"], request["site"])
-    close_run(request["run_id"])
-    return {key: record[key] for key in ("model", "site", "window", "instances", "failures", "noise_floor")} | {
-        "run_id": request["run_id"]
-    }
+    stamp = parse_window(request.window).stop_ms
+    dataset = (Path(request.data).name or "dataset", request.content)
+    publish.upload_results(request.run_id, files, metrics, timestamp=stamp, dataset=dataset)
+    publish.pin_reference(ref, request.run_id, request.window, request.site)
+    close_run(request.run_id)
+    return ReferenceResult(
+        model=ref,
+        site=request.site,
+        window=request.window,
+        instances=int(measured.usable.sum()),
+        failures=len(measured.failures),
+        noise_floor=noise,
+        run_id=request.run_id,
+    )
 
 
-def build_reference(model: str, data: str, window: str, *, processes: int = 1, **options: Any) -> dict[str, Any]:
-    """All steps, with the fits in this process and in others beside it."""
+def build_reference(
+    model: str, data: str, window: str, *, config: AuditConfig | None = None, processes: int = 1, **where: Any
+) -> ReferenceResult:
+    """All steps, with the fits in this process and in others beside it.
+
+    Args:
+        model, data, window, where: the fields of `AuditSource`: site, split, store and experiment by keyword.
+        processes: that fit.
+    """
+    source = AuditSource(model=model, data=data, window=window, **where)
     with Workers(processes) as workers:
-        request = prepare_reference(model, data, window, **options)
+        request = prepare_reference(source, config)
         try:
             uris = plan_reference(request, least=workers.least_shards)
             workers.fit(uris)
             return finish_reference(request, uris)
         except BaseException:
-            _close_failed(request["run_id"])
+            _close_failed(request.run_id)
             raise
 
 
@@ -307,9 +310,8 @@ def _nudged(sequences: Sequences, seed: int) -> Sequences:
     return replace(sequences, x=np.nextafter(sequences.x, limits).astype(np.float32))
 
 
-def _inputs_file(request: dict[str, Any], name: str = "anchor_inputs.npz") -> Path:
-    root = Path(str(request["store"]).removeprefix("file://"))
-    return root / "references" / str(request["key"]) / name
+def _inputs_file(request: ReferenceRequest, name: str = "anchor_inputs.npz") -> Path:
+    return request.root / "references" / request.key / name
 
 
 def _close_failed(run_id: str) -> None:

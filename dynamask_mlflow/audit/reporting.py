@@ -25,8 +25,8 @@ from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.decide import decide
 from dynamask_mlflow.audit.errors import AuditError, TrackingLostError, is_lasting
 from dynamask_mlflow.audit.history import AuditEntry, audit_history
-from dynamask_mlflow.audit.models import ModelRef
 from dynamask_mlflow.audit.page import render_audit
+from dynamask_mlflow.audit.records import AuditRequest, AuditResult
 from dynamask_mlflow.audit.runs import close_run, copied_run, exclusive
 from dynamask_mlflow.audit.verdict import Verdict
 from dynamask_mlflow.audit.version_state import publish_version_state
@@ -41,8 +41,8 @@ SUBGROUPS = "dynamask/subgroups.json"
 _logger = logging.getLogger(__name__)
 
 
-def report_audit(request: dict[str, Any], uris: Sequence[str]) -> dict[str, Any]:
-    """Compare, decide, log, tag. Returns the verdict as a dictionary, with the run's id.
+def report_audit(request: AuditRequest, uris: Sequence[str]) -> AuditResult:
+    """Compare, decide, log, tag. Returns the verdict with the run's id.
 
     Raises `TrackingLostError` if MLflow does not answer, `AuditError` if it refuses; what was fitted is kept.
     """
@@ -50,39 +50,39 @@ def report_audit(request: dict[str, Any], uris: Sequence[str]) -> dict[str, Any]
 
     try:
         # One conclusion of a series at a time: each looks at the others to see what its trend is made of.
-        with short_retries(), exclusive(str(request["store"]), str(request["series"])):
-            record = _conclude(request, uris)
+        with short_retries(), exclusive(request.store, request.series):
+            result = _conclude(request, uris)
             entries = _entries(request)
-            publish.link_superseded(entries, record["run_id"])
+            publish.link_superseded(entries, result.run_id)
             _refresh_later(request, entries)
         with short_retries():
-            publish_version_state(record["model"], record["version"], request["experiment"])
-        return record
+            publish_version_state(result.verdict.model, result.verdict.version, request.experiment)
+        return result
     except (MlflowException, OSError) as error:
         first = first_line(error)
         if is_lasting(error):
-            raise AuditError(f"MLflow refused the results: {first} The fits are in {request['store']}.") from error
+            raise AuditError(f"MLflow refused the results: {first} The fits are in {request.store}.") from error
         raise TrackingLostError(
-            f"The audit is fitted, but its results could not be logged: {first} The fits are in {request['store']}; "
+            f"The audit is fitted, but its results could not be logged: {first} The fits are in {request.store}; "
             "run the audit again."
         ) from error
 
 
-def _conclude(request: dict[str, Any], uris: Sequence[str]) -> dict[str, Any]:
+def _conclude(request: AuditRequest, uris: Sequence[str]) -> AuditResult:
     """One audit, from its shards to its run."""
-    config, ref = AuditConfig.from_mapping(request["config"]), ModelRef.from_dict(request["model"])
-    span = parse_window(request["window"])
+    config, ref = request.config, request.model
+    span = parse_window(request.window)
     about = {
         "model": ref.name,
         "version": ref.version,
-        "site": request["site"],
+        "site": request.site,
         "window": span.label,
-        "content": request["content"],
-        "reference_run_id": request["reference_run_id"],
+        "content": request.content,
+        "reference_run_id": request.reference_run_id,
     }
     earlier = [entry for entry in _series(request, _entries(request)) if entry.start < (span.start or "~")]
     found: Comparison | None = None
-    if request["blockers"]:
+    if request.blockers:
         verdict = decide(blocked(request), config, **about)
     else:
         found = compare_shards(request, uris, config, earlier)
@@ -90,28 +90,27 @@ def _conclude(request: dict[str, Any], uris: Sequence[str]) -> dict[str, Any]:
     trend = "" if found is None else found.trend
     run_id = _run_with_trend(request, trend)
     files = _files(request, config, verdict, found, earlier)
-    dataset = (Path(request["data"]).name or "dataset", str(request["content"])[:36])
+    dataset = (Path(request.data).name or "dataset", request.content[:36])
     publish.upload_results(run_id, files, verdict.metrics, timestamp=span.stop_ms, dataset=dataset)
     _keep_request(request, uris)
     publish.conclude_run(run_id, verdict, trend)
-    for each in dict.fromkeys((run_id, str(request["run_id"]))):
+    for each in dict.fromkeys((run_id, request.run_id)):
         close_run(each)
-    return {**verdict.to_dict(), "run_id": run_id}
+    return AuditResult(verdict, run_id)
 
 
-def _entries(request: dict[str, Any]) -> list[AuditEntry]:
+def _entries(request: AuditRequest) -> list[AuditEntry]:
     """All audits of the version at the site."""
-    model = ModelRef.from_dict(request["model"])
-    return audit_history(request["experiment"], model.name, model.version, site=request["site"])
+    return audit_history(request.experiment, request.model.name, request.model.version, site=request.site)
 
 
-def _series(request: dict[str, Any], entries: Sequence[AuditEntry]) -> list[AuditEntry]:
+def _series(request: AuditRequest, entries: Sequence[AuditEntry]) -> list[AuditEntry]:
     """The current audits of the same series, but for the window's own."""
-    current = (e for e in entries if not e.superseded and e.series == request["series"])
-    return [e for e in current if e.window != request["window"]]
+    current = (e for e in entries if not e.superseded and e.series == request.series)
+    return [e for e in current if e.window != request.window]
 
 
-def _run_with_trend(request: dict[str, Any], trend: str) -> str:
+def _run_with_trend(request: AuditRequest, trend: str) -> str:
     """The audit's run; another one, which supersedes it, if it was concluded with other windows in its trend.
 
     A metric cannot be written anew: in one run the numbers of two trends would be mixed.
@@ -119,17 +118,15 @@ def _run_with_trend(request: dict[str, Any], trend: str) -> str:
     from mlflow import MlflowClient
 
     client = MlflowClient()
-    run_id = str(request["run_id"])
+    run_id = request.run_id
     run = client.get_run(run_id)
     if t.VERDICT not in run.data.tags or run.data.tags.get(t.TREND, "") == trend:
         return run_id
-    return copied_run(
-        run_id, request["experiment"], digest(["trend", request["key"], trend]), {}, str(request["store"])
-    )
+    return copied_run(run_id, request.experiment, digest(["trend", request.key, trend]), {}, request.store)
 
 
 def _files(
-    request: dict[str, Any],
+    request: AuditRequest,
     config: AuditConfig,
     verdict: Verdict,
     found: Comparison | None,
@@ -156,56 +153,56 @@ def _files(
             names = {"channels": list(found.current.channel_names), "times": list(found.current.times)}
             files["dynamask/profile.json"] = json.dumps(names | profile)
     else:
-        against = str(request["reference_run_id"])
-        files[MADE_FROM] = MadeFrom(reference_run_id=against, compared_with="", blockers=request["blockers"]).to_json()
+        none = MadeFrom(reference_run_id=request.reference_run_id, compared_with="", blockers=dict(request.blockers))
+        files[MADE_FROM] = none.to_json()
     files |= {VERDICT_FILE: verdict.to_json(), VIOLATIONS: verdict.violations_json()}
     files["dynamask/config.json"] = json.dumps(config.to_dict(), indent=1)
     return files
 
 
-def _refresh_later(request: dict[str, Any], entries: Sequence[AuditEntry]) -> None:
+def _refresh_later(request: AuditRequest, entries: Sequence[AuditEntry]) -> None:
     """Audits of later windows whose trend should have had this window in it are concluded again, without a fit.
 
     So the numbers are those of the windows, in whatever order, or at whatever time, they were audited.
     """
-    config, start = AuditConfig.from_mapping(request["config"]), parse_window(request["window"]).start
-    if start is None or request["blockers"] or config.reference == "rolling":
+    config, start = request.config, parse_window(request.window).start
+    if start is None or request.blockers or config.reference == "rolling":
         return
-    current = [entry for entry in entries if not entry.superseded and entry.series == request["series"]]
+    current = [entry for entry in entries if not entry.superseded and entry.series == request.series]
     for entry in current:
         before = [other for other in current if other.start < entry.start]
-        about = {"window": entry.window, "reference_run_id": entry.reference_run_id}
-        if entry.start <= start or trend_label(trend_entries(about, config, before)) == entry.trend:
+        chosen = trend_entries(entry.window, entry.reference_run_id, config, before)
+        if entry.start <= start or trend_label(chosen) == entry.trend:
             continue
         kept = _kept_request(request, entry)
-        if kept is None or kept[0]["blockers"] or kept[0]["reference_model"] != kept[0]["model"]:
+        if kept is None or kept[0].blockers or kept[0].reference_model != kept[0].model:
             continue
         try:
-            record = _conclude(*kept)
-            publish.link_superseded(_entries(request), record["run_id"])
+            result = _conclude(*kept)
+            publish.link_superseded(_entries(request), result.run_id)
         except AuditError as error:  # its shards were removed: the next audit of that window makes them again
             _logger.warning("dynamask: the trend of %s could not be renewed: %s", entry.window, error)
 
 
-def _folder(request: dict[str, Any]) -> Path:
-    return Path(str(request["store"]).removeprefix("file://")) / "audits" / str(request["key"])
+def _folder(request: AuditRequest) -> Path:
+    return request.root / "audits" / request.key
 
 
-def _by_content(request: dict[str, Any], content: str, window: str, reference: str) -> Path:
-    root = Path(str(request["store"]).removeprefix("file://")) / "audits"
-    return root / "requests" / f"{digest([request['series'], window, content, reference])}.json"
+def _by_content(request: AuditRequest, content: str, window: str, reference: str) -> Path:
+    name = f"{digest([request.series, window, content, reference])}.json"
+    return request.root / "audits" / "requests" / name
 
 
-def _keep_request(request: dict[str, Any], uris: Sequence[str]) -> None:
+def _keep_request(request: AuditRequest, uris: Sequence[str]) -> None:
     """In the store, not in MLflow: row numbers and paths are nobody else's business."""
-    path = _by_content(request, request["content"], request["window"], request["reference_run_id"])
-    atomic_write(path, json.dumps({"request": request, "uris": list(uris)}))
+    path = _by_content(request, request.content, request.window, request.reference_run_id)
+    atomic_write(path, json.dumps({"request": request.to_dict(), "uris": list(uris)}))
 
 
-def _kept_request(request: dict[str, Any], entry: AuditEntry) -> tuple[dict[str, Any], list[str]] | None:
+def _kept_request(request: AuditRequest, entry: AuditEntry) -> tuple[AuditRequest, list[str]] | None:
     path = _by_content(request, entry.content, entry.window, entry.reference_run_id)
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return stored["request"], stored["uris"]
+    return AuditRequest.from_dict(stored["request"]), stored["uris"]

@@ -1,15 +1,16 @@
 """One audit in steps that may run in separate processes: prepare, plan, fit each shard, report.
 
-Every step takes and returns small things that JSON can hold. `run_audit` does them all in one process.
+Every step takes and returns the records of `records`, which JSON can hold. `run_audit` does them all in one process.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from dynamask_mlflow._files import atomic_write
 from dynamask_mlflow._secrets import without_secrets
 from dynamask_mlflow.audit import tags as t
 from dynamask_mlflow.audit.attributes import check_attributes
@@ -17,8 +18,8 @@ from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.errors import AuditError
 from dynamask_mlflow.audit.identity import DEFAULT_SITE, AuditIdentity, check_site, content_digest
 from dynamask_mlflow.audit.models import ModelRef, resolve_model
+from dynamask_mlflow.audit.records import AuditRequest, AuditSource, ShardGroup, StaySource
 from dynamask_mlflow.audit.reference import (
-    EXPERIMENT,
     _close_failed,
     load_reference,
     pinned_reference,
@@ -32,30 +33,18 @@ from dynamask_mlflow.audit.shards import checked_store, plan_shards
 from dynamask_mlflow.audit.verdict import Verdict
 from dynamask_mlflow.audit.version_state import note_failure
 from dynamask_mlflow.audit.windows import dataset_channels, draw, find_rows, parse_window
-from dynamask_mlflow.audit.workers import Workers
+from dynamask_mlflow.audit.workers import Progress, Workers
 from dynamask_mlflow.tracking.retries import short_retries
 
 
-def prepare_audit(
-    model: str,
-    data: str,
-    window: str,
-    *,
-    site: str = DEFAULT_SITE,
-    split: str | None = None,
-    config: AuditConfig | None = None,
-    store: str | None = None,
-    experiment: str = EXPERIMENT,
-    reference_run_id: str | None = None,
-) -> dict[str, Any]:
+def prepare_audit(source: AuditSource, config: AuditConfig | None = None) -> AuditRequest:
     """Pin alias and reference, choose the stays, open or resume the run. Returns a request for the next steps."""
-    config, store = config or AuditConfig(), checked_store(store)
-    check_site(site)
-    check_attributes(data, config.by)
-    ref, span = resolve_model(model), parse_window(window)
-    population = find_rows(data, span, split)
+    config, store, site = config or AuditConfig(), checked_store(source.store), check_site(source.site)
+    check_attributes(source.data, config.by)
+    ref, span = resolve_model(source.model), parse_window(source.window)
+    population = find_rows(source.data, span, source.split)
     rows = draw(population, config.instances, config.seed, span.label)
-    found = reference_run_id or pinned_reference(ref, site) or previous_reference(ref, site)
+    found = source.reference_run_id or pinned_reference(ref, site) or previous_reference(ref, site)
     if found is None:
         where = "" if site == DEFAULT_SITE else f" --site {site}"
         raise AuditError(
@@ -63,43 +52,40 @@ def prepare_audit(
             f"one with `dynamask-mlflow audit reference --model {ref.uri}{where} --data ... --window ...`."
         )
     record = reference_record(found)
-    content = content_digest(data, rows, len(population))
-    identity = identify(ref, site, span.label, split, content, config, found)
-    dataset = DatasetInput(Path(data).name or "dataset", identity.content, data, len(rows))
-    run_id = open_run(identity, experiment, store, config, dataset, ref.model_id)
-    return {
-        "kind": "audit",
-        "model": ref.to_dict(),
-        "data": data,
-        "site": site,
-        "window": span.label,
-        "split": split,
-        "rows": [int(row) for row in rows],
-        "population": len(population),
-        "content": identity.content,
-        "config": config.to_dict(),
-        "store": store,
-        "experiment": experiment,
-        "run_id": run_id,
-        "key": identity.key,
-        "series": identity.series,
-        "reference_run_id": found,
-        "reference_model": record["model"],
-        "blockers": _blockers(record, config, data),
-    }
+    content = content_digest(source.data, rows, len(population))
+    identity = identify(ref, replace(source, window=span.label), content, config, found)
+    dataset = DatasetInput(Path(source.data).name or "dataset", identity.content, source.data, len(rows))
+    run_id = open_run(identity, source.experiment, store, config, dataset, ref.model_id)
+    return AuditRequest(
+        model=ref,
+        data=source.data,
+        site=site,
+        window=span.label,
+        split=source.split,
+        rows=tuple(int(row) for row in rows),
+        content=identity.content,
+        config=config,
+        store=store,
+        experiment=source.experiment,
+        run_id=run_id,
+        key=identity.key,
+        population=len(population),
+        series=identity.series,
+        reference_run_id=found,
+        reference_model=ModelRef.from_dict(record["model"]),
+        blockers=_blockers(record, config, source.data),
+    )
 
 
-def identify(
-    ref: ModelRef, site: str, window: str, split: str | None, content: str, config: AuditConfig, reference: str
-) -> AuditIdentity:
+def identify(ref: ModelRef, source: AuditSource, content: str, config: AuditConfig, reference: str) -> AuditIdentity:
     """What an audit is of."""
     return AuditIdentity(
         model=ref.name,
         version=ref.version,
         source=ref.source,
-        site=site,
-        window=window,
-        split=split,
+        site=source.site,
+        window=source.window,
+        split=source.split,
         content=content,
         settings=config.audit_digest,
         reference=reference,
@@ -156,34 +142,29 @@ def _blockers(record: dict[str, Any], config: AuditConfig, data: str) -> dict[st
     return found
 
 
-def plan_audit(request: dict[str, Any], shards: int | None = None, least: int = 1) -> list[str]:
+def plan_audit(request: AuditRequest, shards: int | None = None, least: int = 1) -> list[str]:
     """Shards of the window and of the canary; for a new version also those that tell data and model apart.
 
     None at all if the reference cannot be compared with: then nothing is worth fitting. `shards`: of a window; None:
     as few as `shard_seconds` allows, but no fewer than `least`.
     """
-    if request["blockers"]:
+    if request.blockers:
         return []
-    config, ref = AuditConfig.from_mapping(request["config"]), ModelRef.from_dict(request["model"])
-    store, old = str(request["store"]), ModelRef.from_dict(request["reference_model"])
-    stays = {"stays": request["data"], "rows": request["rows"], "hashed": config.hash_ids}
-    uris = plan_shards(ref, stays, config, store, shards=shards, least=least, keep=config.report_instances)
-    reference = load_reference(request["reference_run_id"])
+    config, store, old = request.config, request.store, request.reference_model
+    window = ShardGroup(model=request.model, source=request.stays, config=config, keep=config.report_instances)
+    uris = plan_shards(window, store, shards, least)
+    reference = load_reference(request.reference_run_id)
     if reference.inputs is not None:
-        kept = Path(store.removeprefix("file://")) / "references" / reference.run_id / "anchor_inputs.npz"
+        kept = request.root / "references" / reference.run_id / "anchor_inputs.npz"
         if not kept.is_file():  # workers may not see where MLflow downloads to
-            from dynamask_mlflow._files import atomic_write
-
             atomic_write(kept, Path(reference.inputs).read_bytes())
-        anchors = {"sequences": str(kept)}
-        count = len(reference.anchors or ())
-        uris += plan_shards(
-            old, anchors, config, store, shards=1, keep=count, role="canary", salt=f"canary {request['window']}"
-        )
-        if old != ref:
-            uris += plan_shards(ref, anchors, config, store, shards=1, role="new_anchors")
-    if old != ref:
-        uris += plan_shards(old, stays, config, store, shards=shards, least=least, role="old_window")
+        anchors = replace(window, source=StaySource(sequences=str(kept)), keep=0)
+        count, salt = len(reference.anchors or ()), f"canary {request.window}"
+        uris += plan_shards(replace(anchors, model=old, keep=count, role="canary", salt=salt), store, 1)
+        if old != request.model:
+            uris += plan_shards(replace(anchors, role="new_anchors"), store, 1)
+    if old != request.model:
+        uris += plan_shards(replace(window, model=old, keep=0, role="old_window"), store, shards, least)
     return uris
 
 
@@ -192,44 +173,42 @@ def run_audit(
     data: str,
     window: str,
     *,
-    progress: Callable[[dict[str, Any]], None] | None = None,
+    config: AuditConfig | None = None,
     processes: int = 1,
-    **options: Any,
+    progress: Progress | None = None,
+    **where: Any,
 ) -> Verdict:
     """All steps, with the fits in this process and in others beside it. A failure is said on the version, too.
 
     More than one process needs a main module that can be imported, as for any `multiprocessing` with spawn.
+
+    Args:
+        model, data, window, where: the fields of `AuditSource`: site, split, store, experiment and reference_run_id by
+            keyword.
+        processes: that fit. progress: called with each `ShardResult`.
     """
-    request: dict[str, Any] | None = None
+    source = AuditSource(model=model, data=data, window=window, **where)
+    request: AuditRequest | None = None
     with Workers(processes) as workers:
         try:
-            request = prepare_audit(model, data, window, **options)
+            request = prepare_audit(source, config)
             uris = plan_audit(request, least=workers.least_shards)
             workers.fit(uris, progress)
-            record = report_audit(request, uris)
-        except Exception as error:
+            return report_audit(request, uris).verdict
+        except BaseException as error:
             if request is not None:
-                _close_failed(request["run_id"])
-            with contextlib.suppress(Exception):  # the first error is the one to be heard
-                tell_failure(model, window, options.get("site", DEFAULT_SITE), str(error), **_where(options))
+                _close_failed(request.run_id)
+            if isinstance(error, Exception):
+                with contextlib.suppress(Exception):  # the first error is the one to be heard
+                    tell_failure(source, str(error))
             raise
-        except BaseException:
-            if request is not None:
-                _close_failed(request["run_id"])
-            raise
-    return Verdict.from_dict({k: v for k, v in record.items() if k != "run_id"})
 
 
-def tell_failure(model: str, window: str, site: str, error: str, experiment: str = EXPERIMENT) -> None:
+def tell_failure(source: AuditSource, error: str) -> None:
     """Say on the version that an audit could not run, and why; gives up soon if MLflow is what does not answer."""
-    span = parse_window(window)
+    span = parse_window(source.window)
     line = without_secrets((error.strip() or "no reason is known").splitlines()[0])
+    about = {"site": source.site, "window": span.label, "start": span.start or ""}
     with short_retries():
-        ref = resolve_model(model)
-        note_failure(
-            ref.name, ref.version, experiment, site=site, window=span.label, start=span.start or "", error=line
-        )
-
-
-def _where(options: dict[str, Any]) -> dict[str, Any]:
-    return {"experiment": options["experiment"]} if "experiment" in options else {}
+        ref = resolve_model(source.model)
+        note_failure(ref.name, ref.version, source.experiment, **about, error=line)

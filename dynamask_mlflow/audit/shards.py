@@ -26,6 +26,7 @@ from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.errors import AuditError
 from dynamask_mlflow.audit.measured import Measured
 from dynamask_mlflow.audit.models import ModelRef
+from dynamask_mlflow.audit.records import ShardGroup, ShardResult, ShardSpec, StaySource
 from dynamask_mlflow.evaluation.sequences import Sequences
 
 SECONDS_PER_STAY = 0.05  # until a shard of the same model has told better
@@ -50,80 +51,68 @@ def checked_store(store: str | None) -> str:
         raise AuditError(str(error)) from error
 
 
-def plan_shards(
-    model: ModelRef,
-    source: dict[str, Any],
-    config: AuditConfig,
-    store: str,
-    *,
-    shards: int | None = None,
-    least: int = 1,
-    keep: int = 0,
-    salt: str = "",
-    role: str = "window",
-) -> list[str]:
+def plan_shards(group: ShardGroup, store: str, shards: int | None = None, least: int = 1) -> list[str]:
     """Write what to do and return its URIs, in order.
 
     Args:
-        source: `{"stays": folder, "rows": [...], "hashed": bool}` of a built dataset, or `{"sequences": file}`.
+        group: which model explains which sequences, and what for.
+        store: folder of the shards.
         shards: how many; None: as few as the estimated duration allows, and the next time as many as the first time.
         least: but no fewer, if there are stays enough.
-        keep: how many masks to keep, over all shards.
-        salt: enters the name; another salt makes a fit of its own, which the canary needs.
-        role: what the shard is for; `gather_role` finds it again.
     """
     root = Path(store.removeprefix("file://"))
-    rows = list(source.get("rows") or range(len(read_source(source)[0])))
-    count = shards or _partition(root, model, config, {**source, "rows": rows}, role, salt, least)
+    rows = list(group.source.rows or range(len(read_source(group.source)[0])))
+    count = shards or _partition(root, replace(group, source=replace(group.source, rows=tuple(rows))), least)
+    config, keep = group.config, group.keep
     uris = []
     for part in np.array_split(np.asarray(rows, dtype=np.intp), min(count, len(rows))):
-        piece = {**source, "rows": [int(row) for row in part]}
+        piece = replace(group.source, rows=tuple(int(row) for row in part))
         sequences, patients = read_source(piece)
         kept = min(keep, len(part))
         keep -= kept
-        spec = {
-            "model": model.to_dict(),
-            "source": piece,
-            "ids": list(sequences.ids),
-            "content": _content(sequences, patients),
-            "config": config.to_dict(),
-            "code": code_version(config.method),
-            "salt": salt,
-            "role": role,
-            "keep": kept,
-        }
-        key = digest({name: spec[name] for name in _ANSWERS} | {"fit": config.explainer_digest})
-        spec["result"] = str(root / "shards" / key[:2] / f"{key}.npz")
-        path = root / "plans" / key[:2] / f"{key}-{role}.json"
-        atomic_write(path, json.dumps(spec))
+        spec = ShardSpec(
+            model=group.model,
+            source=piece,
+            ids=sequences.ids,
+            content=_content(sequences, patients),
+            config=config,
+            code=code_version(config.method),
+            salt=group.salt,
+            role=group.role,
+            keep=kept,
+        )
+        stored = spec.to_dict()
+        key = digest({name: stored[name] for name in _ANSWERS} | {"fit": config.explainer_digest})
+        stored["result"] = str(root / "shards" / key[:2] / f"{key}.npz")
+        path = root / "plans" / key[:2] / f"{key}-{group.role}.json"
+        atomic_write(path, json.dumps(stored))
         uris.append(str(path))
     return uris
 
 
-def fit_shard(uri: str, loaded: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Fit one shard, unless its result is there. Returns `{"uri", "result", "instances", "failures", "seconds",
-    "skipped"}`.
+def fit_shard(uri: str, loaded: dict[str, Any] | None = None) -> ShardResult:
+    """Fit one shard, unless its result is there.
 
     Args:
+        uri: of `plan_shards`.
         loaded: models that the caller keeps from one shard to the next; new ones are added.
     """
-    spec = _read_spec(uri)
-    result = Path(spec["result"])
+    spec = read_spec(uri)
+    result = Path(spec.result)
     done = _present(result)
     if done is not None and (len(done) or not done.failures):
         return _account(uri, spec, done, skipped=True)
     from dynamask_mlflow.audit.measure import measure
     from dynamask_mlflow.audit.models import load_network
 
-    config = AuditConfig.from_mapping(spec["config"])
-    ref = ModelRef.from_dict(spec["model"])
+    config, ref = spec.config, spec.model
     known = {} if loaded is None else loaded
     if ref.uri not in known:
         known[ref.uri] = load_network(ref, config.task)
     model = known[ref.uri]
-    sequences, patients = read_source(spec["source"])
-    if _content(sequences, patients) != spec["content"]:
-        raise AuditError(f"Expected the stays as they were planned, but {spec['source']} changed since.")
+    sequences, patients = read_source(spec.source)
+    if _content(sequences, patients) != spec.content:
+        raise AuditError(f"Expected the stays as they were planned, but {spec.source.to_dict()} changed since.")
     settings = model.settings
     if settings is not None and settings.channel_names not in (None, sequences.channel_names):
         raise AuditError(
@@ -136,7 +125,7 @@ def fit_shard(uri: str, loaded: dict[str, Any] | None = None) -> dict[str, Any]:
         patients,
         task=model.task,
         config=config,
-        keep=spec["keep"],
+        keep=spec.keep,
         reference=model.reference,
     )
     measured.save(result)
@@ -147,28 +136,29 @@ def fit_shard(uri: str, loaded: dict[str, Any] | None = None) -> dict[str, Any]:
 
 def gather(uris: Sequence[str], keep: int = 0) -> Measured:
     """Join the results of shards that were all fitted, in order."""
-    missing = [uri for uri in uris if not Path(_read_spec(uri)["result"]).is_file()]
+    missing = [uri for uri in uris if not Path(read_spec(uri).result).is_file()]
     if missing:
         raise AuditError(f"Expected {len(uris)} fitted shards, but {len(missing)} are not, the first {missing[0]}.")
-    return Measured.concatenate([Measured.load(_read_spec(uri)["result"]) for uri in uris], keep)
+    return Measured.concatenate([Measured.load(read_spec(uri).result) for uri in uris], keep)
 
 
 def gather_role(uris: Sequence[str], role: str, keep: int = 0) -> Measured | None:
     """The joined results of the shards with a role; None if there are none."""
-    chosen = [uri for uri in uris if _read_spec(uri)["role"] == role]
+    chosen = [uri for uri in uris if read_spec(uri).role == role]
     return gather(chosen, keep) if chosen else None
 
 
-def read_source(source: dict[str, Any]) -> tuple[Sequences, NDArray[np.str_]]:
+def read_source(source: StaySource) -> tuple[Sequences, NDArray[np.str_]]:
     """Sequences and patients of a shard."""
-    if "stays" in source:
+    rows = None if source.rows is None else np.asarray(source.rows, dtype=np.intp)
+    if source.stays is not None:
         from dynamask_mlflow.audit.windows import load_stays
 
-        sequences, patients = load_stays(str(source["stays"]), np.asarray(source["rows"], dtype=np.intp))
-        return _hashed(sequences, patients) if source.get("hashed") else (sequences, patients)
-    sequences = Sequences.load(source["sequences"])
-    if source.get("rows") is not None:
-        sequences = sequences.take(np.asarray(source["rows"], dtype=np.intp))
+        sequences, patients = load_stays(source.stays, np.zeros(0, dtype=np.intp) if rows is None else rows)
+        return _hashed(sequences, patients) if source.hashed else (sequences, patients)
+    sequences = Sequences.load(str(source.sequences))
+    if rows is not None:
+        sequences = sequences.take(rows)
     return sequences, np.asarray(sequences.ids, dtype=np.str_)
 
 
@@ -194,12 +184,12 @@ def _content(sequences: Sequences, patients: NDArray[np.str_]) -> str:
     return f"{sequences.digest()}-{digest(patients.tolist())}"
 
 
-def _read_spec(uri: str) -> dict[str, Any]:
+def read_spec(uri: str) -> ShardSpec:
+    """What a planned shard is to do."""
     try:
-        spec: dict[str, Any] = json.loads(Path(uri.removeprefix("file://")).read_text(encoding="utf-8"))
+        return ShardSpec.from_dict(json.loads(Path(uri.removeprefix("file://")).read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
         raise AuditError(f"Expected a planned shard at {uri}, but it cannot be read: {error}.") from error
-    return spec
 
 
 def _present(result: Path) -> Measured | None:
@@ -209,26 +199,25 @@ def _present(result: Path) -> Measured | None:
         return None  # damaged: fitted again and replaced
 
 
-def _account(uri: str, spec: dict[str, Any], measured: Measured, *, skipped: bool) -> dict[str, Any]:
-    return {
-        "uri": uri,
-        "result": spec["result"],
-        "instances": len(measured),
-        "failures": len(measured.failures),
-        "seconds": round(float(measured.record.get("seconds", 0.0)), 3),
-        "skipped": skipped,
-    }
+def _account(uri: str, spec: ShardSpec, measured: Measured, *, skipped: bool) -> ShardResult:
+    return ShardResult(
+        uri=uri,
+        result=spec.result,
+        instances=len(measured),
+        failures=len(measured.failures),
+        seconds=round(float(measured.record.get("seconds", 0.0)), 3),
+        skipped=skipped,
+    )
 
 
-def _partition(
-    root: Path, model: ModelRef, config: AuditConfig, source: dict[str, Any], role: str, salt: str, least: int
-) -> int:
+def _partition(root: Path, group: ShardGroup, least: int) -> int:
     """How many shards. Kept from the first time on: the speed is better known the second time, but other shards would
     have other names, and all would be fitted again.
     """
-    code = code_version(config.method)
-    what = [model.to_dict(), config.explainer_digest, config.shard_seconds, source, role, salt, code]
-    path, count = root / "partitions" / f"{digest(what)}.json", len(source["rows"])
+    model, config, rows = group.model, group.config, group.source.rows or ()
+    fit = [model.to_dict(), config.explainer_digest, config.shard_seconds]
+    what = [*fit, group.source.to_dict(), group.role, group.salt, code_version(config.method)]
+    path, count = root / "partitions" / f"{digest(what)}.json", len(rows)
     try:
         return int(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError):

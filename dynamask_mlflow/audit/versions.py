@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,8 +10,9 @@ from dynamask_mlflow.audit.decide import decide
 from dynamask_mlflow.audit.errors import AuditError
 from dynamask_mlflow.audit.evidence import compare
 from dynamask_mlflow.audit.models import resolve_model
+from dynamask_mlflow.audit.records import AuditSource, ShardGroup, StaySource
 from dynamask_mlflow.audit.reference import with_outcomes
-from dynamask_mlflow.audit.shards import default_store, gather, plan_shards
+from dynamask_mlflow.audit.shards import checked_store, gather, plan_shards
 from dynamask_mlflow.audit.statistics import compare_versions, split_causes
 from dynamask_mlflow.audit.verdict import Verdict
 from dynamask_mlflow.audit.windows import draw, find_rows, parse_window
@@ -21,38 +20,38 @@ from dynamask_mlflow.audit.workers import Workers
 
 
 def compare_audits(
-    model: str,
+    source: AuditSource,
     against: str,
-    data: str,
-    window: str,
     before: str,
     *,
-    split: str | None = None,
     split_before: str | None = None,
     config: AuditConfig | None = None,
-    store: str | None = None,
     processes: int = 1,
 ) -> Verdict:
     """Fit {against, model} x {before, window} and split the change into data, model and interaction.
 
     The data arm is tested under the old version; the model arm compares both on the stays of `before`.
+
+    Args:
+        source: the new version and the window of now. against: the old version. before: the window that was normal.
+        split_before: only stays of this split before.
     """
-    config = config or AuditConfig()
-    new, old = resolve_model(model), resolve_model(against)
+    config, data = config or AuditConfig(), source.data
+    new, old = resolve_model(source.model), resolve_model(against)
     spans = {
         "before": (parse_window(before), split_before, config.reference_instances),
-        "now": (parse_window(window), split, config.instances),
+        "now": (parse_window(source.window), source.split, config.instances),
     }
+    store = checked_store(source.store)
     plans: dict[tuple[str, str], list[str]] = {}
     chosen: dict[str, NDArray[np.intp]] = {}
     with Workers(processes) as workers:
         for name, (span, only, count) in spans.items():
             rows = chosen[name] = draw(find_rows(data, span, only), count, config.seed, span.label)
-            source: dict[str, Any] = {"stays": data, "rows": [int(r) for r in rows], "hashed": config.hash_ids}
+            stays = StaySource(stays=data, rows=tuple(int(row) for row in rows), hashed=config.hash_ids)
             for version, ref in (("old", old), ("new", new)):
-                plans[version, name] = plan_shards(
-                    ref, source, config, store or default_store(), least=workers.least_shards
-                )
+                group = ShardGroup(model=ref, source=stays, config=config)
+                plans[version, name] = plan_shards(group, store, least=workers.least_shards)
         workers.fit([uri for uris in plans.values() for uri in uris])
     cells = {key: with_outcomes(gather(uris), data, chosen[key[1]], config) for key, uris in plans.items()}
     for (version, name), part in cells.items():

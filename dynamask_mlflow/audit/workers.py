@@ -10,9 +10,10 @@ from types import TracebackType
 from typing import Any, Self
 
 from dynamask_mlflow.audit.config import AuditConfig
+from dynamask_mlflow.audit.records import ShardResult
 from dynamask_mlflow.audit.shards import SECONDS_PER_STAY, fit_shard
 
-Progress = Callable[[dict[str, Any]], None]
+Progress = Callable[[ShardResult], None]
 WORTH_IT = 20.0  # estimated seconds of fits from which another process pays for its start
 MOST = 4  # each holds the libraries and the model in memory
 EACH = 4  # shards a process, so that one that came late does less
@@ -66,7 +67,7 @@ class Workers:
         home = mlflow.get_tracking_uri(), mlflow.get_registry_uri()
         away = {} if self._pool is None else {uri: self._pool.submit(_fit, uri, *home) for uri in reversed(uris)}
         for uri in uris:
-            future: Future[dict[str, Any]] | None = away.get(uri)
+            future: Future[ShardResult] | None = away.get(uri)
             done = future.result() if future and not future.cancel() else fit_shard(uri, loaded)
             if progress is not None:
                 progress(done)
@@ -110,7 +111,7 @@ def leave_quickly() -> None:
     atexit.register(gc.freeze)
 
 
-def _fit(uri: str, tracking_uri: str, registry_uri: str) -> dict[str, Any]:
+def _fit(uri: str, tracking_uri: str, registry_uri: str) -> ShardResult:
     import mlflow
 
     mlflow.set_tracking_uri(tracking_uri)

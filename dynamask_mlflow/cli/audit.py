@@ -22,7 +22,7 @@ from dynamask_mlflow.cli.common import parse_settings, read_settings, reported, 
 from dynamask_mlflow.cli.setting_flags import given_settings, setting_flags
 
 if TYPE_CHECKING:
-    from dynamask_mlflow.audit import Verdict
+    from dynamask_mlflow.audit import ShardResult, Verdict
 
 Command = Callable[..., Any]
 SHOWN_FLAGS = ("instances", "alpha", "effect", "tolerance", "by", "events", "events_source")
@@ -147,10 +147,10 @@ def reference(
             processes=processes or default_processes(config.reference_instances, config),
         )
     if as_json:
-        click.echo(json.dumps(done))
+        click.echo(json.dumps(done.to_dict()))
         return
-    click.echo(f"Reference of {done['model']['name']} version {done['model']['version']}: {done['instances']} stays.")
-    click.echo(f"Run {done['run_id']}.")
+    click.echo(f"Reference of {done.model.name} version {done.model.version}: {done.instances} stays.")
+    click.echo(f"Run {done.run_id}.")
 
 
 @audit.command()
@@ -212,7 +212,7 @@ def show(
 @click.option("--split", default=None, help="Only stays of this split now.")
 @click.option("--split-before", default=None, help="Only stays of this split before.")
 @shared_options
-def compare(model: str, against: str, window: str, before: str, as_json: bool, **options: Any) -> None:
+def compare(against: str, before: str, split_before: str | None, as_json: bool, **options: Any) -> None:
     """Two versions x two windows: did the data or the model change where attention goes?
 
     \b
@@ -220,13 +220,20 @@ def compare(model: str, against: str, window: str, before: str, as_json: bool, *
                                   --data icu --before 2025-12 --window 2026-03
     """
     with reported(as_json):
-        from dynamask_mlflow.audit import compare_audits
+        from dynamask_mlflow.audit import AuditSource, compare_audits
         from dynamask_mlflow.audit.workers import default_processes
 
-        more = {name: options.pop(name) for name in ("data", "store", "split", "split_before", "processes")}
+        processes = options.pop("processes")
+        what = {name: options.pop(name) for name in ("model", "window", "data", "store", "split")}
         config = open_settings(**options)
-        more["processes"] = more["processes"] or default_processes(config.instances, config)
-        verdict = compare_audits(model, against, window=window, before=before, config=config, **more)
+        verdict = compare_audits(
+            AuditSource(**what),
+            against,
+            before,
+            split_before=split_before,
+            config=config,
+            processes=processes or default_processes(config.instances, config),
+        )
         show_verdict(verdict, as_json)
         if not as_json:
             parts = {k.removeprefix("cause_"): v for k, v in verdict.metrics.items() if k.startswith("cause_")}
@@ -252,7 +259,7 @@ def reconcile(
     """
     with reported(as_json):
         from dynamask_mlflow._states import State, worst
-        from dynamask_mlflow.audit import pending_windows
+        from dynamask_mlflow.audit import AuditSource, pending_windows
         from dynamask_mlflow.audit import reconcile as run_all
         from dynamask_mlflow.audit.workers import default_processes
 
@@ -260,7 +267,8 @@ def reconcile(
         processes = options.pop("processes")
         config = open_settings(**options)
         if dry_run:
-            found = dict.fromkeys(pending_windows(model, data, period=period, config=config, **what), "pending")
+            source = AuditSource(model=model, data=data, **what)
+            found = dict.fromkeys(pending_windows(source, period=period, config=config), "pending")
         else:
             processes = processes or default_processes(config.instances, config)
             found = run_all(model, data, period=period, config=config, store=store, processes=processes, **what)
@@ -293,9 +301,9 @@ def open_settings(
     return AuditConfig.from_mapping({**read_settings(config_file), **parse_settings(settings), **given_settings()})
 
 
-def _tell(done: dict[str, Any]) -> None:
-    how = "was there" if done["skipped"] else f"{done['seconds']:.1f} s"
-    click.echo(f"  {done['instances']} stays, {done['failures']} failed ({how})", err=True)
+def _tell(done: ShardResult) -> None:
+    how = "was there" if done.skipped else f"{done.seconds:.1f} s"
+    click.echo(f"  {done.instances} stays, {done.failures} failed ({how})", err=True)
 
 
 def show_verdict(verdict: Verdict, as_json: bool) -> None:

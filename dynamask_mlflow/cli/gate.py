@@ -20,7 +20,7 @@ from dynamask_mlflow.cli.common import read_settings, reported
 @click.option("--limits", "limits_file", type=click.Path(path_type=Path), help="Limits as JSON or YAML.")
 @click.option("--no-record", is_flag=True, help="Leave the tags of the version alone.")
 @shared_options
-def gate(model: str, against: str, limits_file: Path | None, as_json: bool, **options: Any) -> None:
+def gate(against: str, limits_file: Path | None, as_json: bool, **options: Any) -> None:
     """May a version be promoted? Exit codes: 0 passed, 1 refused, 2 inconclusive, 3 error.
 
     \b
@@ -28,20 +28,26 @@ def gate(model: str, against: str, limits_file: Path | None, as_json: bool, **op
                          --data icu --window 2026-03 --limits gate.yaml
     """
     with reported(as_json):
-        from dynamask_mlflow.audit import GateLimits, run_gate
+        from dynamask_mlflow.audit import AuditSource, GateLimits, run_gate
         from dynamask_mlflow.audit.workers import default_processes
 
-        more = {name: options.pop(name) for name in ("data", "window", "store", "split", "processes")}
-        record = not options.pop("no_record")
+        what = {name: options.pop(name) for name in ("model", "data", "window", "store", "split")}
+        record, processes = not options.pop("no_record"), options.pop("processes")
         config = open_settings(**options)
         limits = GateLimits.from_mapping(read_settings(limits_file))
-        more["processes"] = more["processes"] or default_processes(config.instances, config)
-        result = run_gate(model, against, limits=limits, config=config, record=record, **more)
+        result = run_gate(
+            AuditSource(**what),
+            against,
+            limits=limits,
+            config=config,
+            processes=processes or default_processes(config.instances, config),
+            record=record,
+        )
         if as_json:
             click.echo(result.to_json())
         else:
-            what = f"{result.model} version {result.version} against version {result.against}, {result.window}"
+            title = f"{result.model} version {result.version} against version {result.against}, {result.window}"
             colour = {"passed": "green", "refused": "red"}.get(result.state, "yellow")
-            click.secho(f"{result.state.upper()}  {what}", fg=colour, bold=True)
+            click.secho(f"{result.state.upper()}  {title}", fg=colour, bold=True)
             click.echo("\n".join(f"  {reason}" for reason in result.reasons))
     sys.exit(result.state.exit_code)

@@ -4,85 +4,72 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dynamask_mlflow.audit import AuditResult, ReferenceResult
 
 MAX_SHARDS = 1000  # Airflow maps at most 1024 by default
 
 
 def open_audit(source: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
     """Open or resume the audit of a window; raises `NoDataError` if it is empty."""
-    from dynamask_mlflow.audit import AuditConfig, prepare_audit
+    from dynamask_mlflow.audit import AuditConfig, AuditSource, prepare_audit
 
-    return prepare_audit(
-        source["model"],
-        source["data"],
-        source["window"],
-        site=source.get("site") or "default",
-        split=source.get("split") or None,
-        config=AuditConfig.from_mapping(config),
-        store=source.get("store") or None,
-        experiment=source["experiment"],
-        reference_run_id=source.get("reference_run_id") or None,
-    )
+    return prepare_audit(AuditSource.from_dict(source), AuditConfig.from_mapping(config)).to_dict()
 
 
 def open_reference(source: Mapping[str, Any], config: Mapping[str, Any], rebuild: bool) -> dict[str, Any] | None:
     """Open or resume the reference of a version; None if it has one that was explained with the same settings."""
-    from dynamask_mlflow.audit import AuditConfig, prepare_reference
+    from dynamask_mlflow.audit import AuditConfig, AuditSource, prepare_reference
     from dynamask_mlflow.audit.models import resolve_model
     from dynamask_mlflow.audit.reference import pinned_reference, reference_record
 
-    wanted = AuditConfig.from_mapping(config)
-    ref, site = resolve_model(source["model"]), source.get("site") or "default"
-    pinned = pinned_reference(ref, site)
+    wanted, what = AuditConfig.from_mapping(config), AuditSource.from_dict(source)
+    ref = resolve_model(what.model)
+    pinned = pinned_reference(ref, what.site)
     if pinned and not rebuild and reference_record(pinned)["explainer_digest"] == wanted.explainer_digest:
         return None
-    return prepare_reference(
-        ref.uri,
-        source["data"],
-        source["window"],
-        site=site,
-        split=source.get("split") or None,
-        config=wanted,
-        store=source.get("store") or None,
-        experiment=source["experiment"],
-    )
+    return prepare_reference(replace(what, model=ref.uri), wanted).to_dict()
 
 
 def gate(
     source: Mapping[str, Any], limits: Mapping[str, Any], config: Mapping[str, Any], threads: int | None
 ) -> dict[str, Any]:
     """What the gate says of a version, which is recorded on it."""
-    from dynamask_mlflow.audit import AuditConfig, GateLimits, run_gate
+    from dynamask_mlflow.audit import AuditConfig, AuditSource, GateLimits, run_gate
 
     if threads is not None:
         import torch
 
         torch.set_num_threads(threads)
     found = run_gate(
-        source["model"],
+        AuditSource.from_dict(source),
         source["against"],
-        source["data"],
-        source["window"],
-        split=source.get("split") or None,
         limits=GateLimits.from_mapping(limits),
         config=AuditConfig.from_mapping(config),
-        store=source.get("store") or None,
     )
     about = {"model": found.model, "version": found.version, "against": found.against, "window": found.window}
     return {**about, "state": str(found.state), "stays": found.stays, "reasons": list(found.reasons)}
 
 
-def plan(request: dict[str, Any], shards: int | None) -> list[dict[str, str]]:
+def plan(request: Mapping[str, Any], shards: int | None) -> list[dict[str, str]]:
     """The shards, each with a label that people can read."""
-    from dynamask_mlflow.audit import plan_audit, plan_reference
-
-    make = plan_audit if request["kind"] == "audit" else plan_reference
-    uris = make(request, shards)
+    uris = _planned(request, shards)
     if len(uris) > MAX_SHARDS:
-        uris = make(request, MAX_SHARDS // 2 - 10)  # a new version has two sets of shards, and a few single ones
+        uris = _planned(request, MAX_SHARDS // 2 - 10)  # a new version has two sets of shards, and a few single ones
     return _labelled(uris)
+
+
+def _planned(stored: Mapping[str, Any], shards: int | None) -> list[str]:
+    from dynamask_mlflow.audit import AuditRequest, plan_audit, plan_reference, request_from_dict
+
+    request = request_from_dict(stored)
+    if isinstance(request, AuditRequest):
+        return plan_audit(request, shards)
+    return plan_reference(request, shards)
 
 
 def fit(uri: str, threads: int | None) -> dict[str, Any]:
@@ -93,23 +80,25 @@ def fit(uri: str, threads: int | None) -> dict[str, Any]:
 
     if threads is not None:
         torch.set_num_threads(threads)
-    return fit_shard(uri)
+    return fit_shard(uri).to_dict()
 
 
-def report(request: dict[str, Any], uris: Sequence[str]) -> dict[str, Any]:
+def report(stored: Mapping[str, Any], uris: Sequence[str]) -> dict[str, Any]:
     """Compare, decide, log. For a reference: join, log, pin."""
-    from dynamask_mlflow.audit import finish_reference, report_audit
+    from dynamask_mlflow.audit import AuditRequest, finish_reference, report_audit, request_from_dict
 
-    finish = report_audit if request["kind"] == "audit" else finish_reference
-    return {**finish(request, uris), "experiment": request["experiment"]}
+    request = request_from_dict(stored)
+    found: AuditResult | ReferenceResult
+    found = report_audit(request, uris) if isinstance(request, AuditRequest) else finish_reference(request, uris)
+    return {**found.to_dict(), "experiment": request.experiment}
 
 
 def note_failure(source: Mapping[str, Any], error: str) -> None:
-    """Say on the version that the window of `source` could not be audited."""
+    """Say on the version that the window of `source`, or of a request, could not be audited."""
+    from dynamask_mlflow.audit import AuditSource
     from dynamask_mlflow.audit.run import tell_failure
 
-    site = source.get("site") or "default"
-    tell_failure(source["model"], source["window"], site, error, experiment=source["experiment"])
+    tell_failure(AuditSource.from_dict(source), error)
 
 
 def noted_failure(source: Mapping[str, Any]) -> tuple[str, str]:

@@ -10,7 +10,7 @@ import pytest
 import torch
 from audit_hospital import SETTINGS, Lactate, hospital, register
 
-from dynamask_mlflow.audit import AuditConfig, build_reference
+from dynamask_mlflow.audit import AuditConfig, AuditSource, build_reference
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,11 @@ class Place:
 
     def options(self, **changes: object) -> dict:
         return {"config": self.config.with_options(**changes), "store": self.shards}
+
+    def source(self, data: str, window: str, **more: str) -> AuditSource:
+        return AuditSource(
+            **{"model": "models:/icu@champion", "data": data, "window": window, "store": self.shards, **more}
+        )
 
     def command(self, *arguments: str) -> list[str]:
         return ["audit", *arguments, *self._where()]

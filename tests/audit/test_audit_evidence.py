@@ -145,7 +145,7 @@ def verify_evidence_of(folder: Path):
 def test_references_are_replaced_and_those_that_nothing_needs_are_pruned(place):
     (first,) = list_references("icu")
     assert first.pinned_to == ("1",)
-    second = build_reference(MODEL, place.data, "2026-01", **place.options(reference_instances=150))["run_id"]
+    second = build_reference(MODEL, place.data, "2026-01", **place.options(reference_instances=150)).run_id
     pinned = {reference.run_id: reference.pinned_to for reference in list_references("icu")}
     assert pinned == {first.run_id: (), second: ("1",)}
     assert [reference.run_id for reference in prune_references("icu")] == [first.run_id]
@@ -170,8 +170,10 @@ def test_a_gate_by_subgroups_refuses_what_holds_only_on_average(place, tmp_path)
     unit = np.where(np.arange(len(whole)) % 2 == 0, "MICU", "SICU")
     data = str(replace(whole, attributes={"unit": unit}).save(tmp_path / "units"))
     register(place.folder, Lactate(lactate=0.9))
-    options = place.options(instances=80, by=("unit",), group_minimum=20, permutations=1499)
+    config = place.config.with_options(instances=80, by=("unit",), group_minimum=20, permutations=1499)
     limits = GateLimits(minimum=40, group_risk=0.0001, channel=0.9, hours=0.9, auroc=0.9, auprc=0.9, faithfulness=9)
-    result = run_gate("models:/icu/2", "models:/icu/1", data, "2026-02", limits=limits, **options)
+    result = run_gate(
+        place.source(data, "2026-02", model="models:/icu/2"), "models:/icu/1", limits=limits, config=config
+    )
     assert result.state == GateState.REFUSED
     assert {check.name for check in result.checks if check.state == GateState.REFUSED} == {"unit MICU", "unit SICU"}

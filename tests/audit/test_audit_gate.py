@@ -90,9 +90,11 @@ def test_a_version_that_ignores_a_channel_is_refused_and_the_version_says_why(pl
     register(place.folder, Lactate())
     register(place.folder, Lactate(lactate=0.0, heart_rate=1.0))
     mlflow.MlflowClient().set_registered_model_alias("icu", "champion", "1")
-    options = place.options(instances=80)
     same = run_gate(
-        "models:/icu/2", "models:/icu@champion", place.data, "2026-02", limits=GateLimits(minimum=50), **options
+        place.source(place.data, "2026-02", model="models:/icu/2"),
+        "models:/icu@champion",
+        limits=GateLimits(minimum=50),
+        config=place.config.with_options(instances=80),
     )
     assert same.state == GateState.PASSED
     (tmp_path / "gate.yaml").write_text("minimum: 50\nrisk: 0.5\n")

@@ -63,10 +63,10 @@ def test_data_that_come_back_are_current_again(place, faulty):
 
 
 def test_a_month_that_is_appended_leaves_the_audits_before_it_alone(place, tmp_path):
-    first = prepare_audit(MODEL, place.data, "2026-02", **place.options())
+    first = prepare_audit(place.source(place.data, "2026-02"), place.config)
     longer = hospital()
     shorter = str(longer.select(longer.windows != "2026-06").save(tmp_path / "shorter"))
-    assert prepare_audit(MODEL, shorter, "2026-02", **place.options())["run_id"] == first["run_id"]
+    assert prepare_audit(place.source(shorter, "2026-02"), place.config).run_id == first.run_id
 
 
 def test_sites_have_references_verdicts_and_histories_of_their_own(place, faulty):
@@ -89,20 +89,20 @@ def test_sites_have_references_verdicts_and_histories_of_their_own(place, faulty
 
 
 def test_a_run_says_dataset_model_parameters_and_source(place):
-    request = prepare_audit(MODEL, place.data, "2026-02", **place.options())
-    run = run_of(request["run_id"])
+    request = prepare_audit(place.source(place.data, "2026-02"), place.config)
+    run = run_of(request.run_id)
     (dataset,) = run.inputs.dataset_inputs
-    assert dataset.dataset.digest == request["content"][:36]
+    assert dataset.dataset.digest == request.content[:36]
     assert dataset.dataset.name == "icu"
     (model,) = run.inputs.model_inputs
-    assert request["model"]["source"] == f"models:/{model.model_id}"
+    assert request.model.source == f"models:/{model.model_id}"
     assert run.data.params["site"] == "default"
     assert run.data.params["window"] == "2026-02"
     assert run.data.params["alpha"] == "0.05"
     assert run.data.tags["mlflow.source.name"].startswith("dynamask-mlflow audit run")
     assert run.data.tags["dynamask.version"] == "1"
-    again = prepare_audit(MODEL, place.data, "2026-02", **place.options())
-    assert len(run_of(again["run_id"]).inputs.dataset_inputs) == 1
+    again = prepare_audit(place.source(place.data, "2026-02"), place.config)
+    assert len(run_of(again.run_id).inputs.dataset_inputs) == 1
 
 
 RACE = """
@@ -213,12 +213,12 @@ def test_no_mean_input_leaves_the_store(place):
 def test_a_reference_rebuilt_without_anchors_holds_no_inputs(place):
     before = mlflow.MlflowClient().get_model_version("icu", "1").tags["dynamask.reference_run_id"]
     done = build_reference(MODEL, place.data, "2026-01", **place.options(anchors=0))
-    assert done["run_id"] != before
-    names = {file.path for file in mlflow.MlflowClient().list_artifacts(done["run_id"], "dynamask")}
+    assert done.run_id != before
+    names = {file.path for file in mlflow.MlflowClient().list_artifacts(done.run_id, "dynamask")}
     assert names == {"dynamask/reference.npz", "dynamask/reference.json"}
     verdict = run_audit(MODEL, place.data, "2026-02", **place.options(anchors=0))
     assert verdict.state == "ok"
-    assert verdict.reference_run_id == done["run_id"]
+    assert verdict.reference_run_id == done.run_id
 
 
 def test_windows_without_admission_times_are_found_by_their_labels(place, tmp_path):

@@ -154,6 +154,7 @@ def test_an_audit_that_could_not_run_is_said_on_the_version_until_one_did(place)
 
 
 def test_windows_with_stays_and_no_finished_audit_are_pending(place, tmp_path):
+    from dataclasses import replace
     from datetime import UTC, datetime
 
     from click.testing import CliRunner
@@ -161,17 +162,19 @@ def test_windows_with_stays_and_no_finished_audit_are_pending(place, tmp_path):
     from dynamask_mlflow.audit import pending_windows
     from dynamask_mlflow.cli import main
 
-    later = datetime(2027, 1, 1, tzinfo=UTC)
+    later, source = datetime(2027, 1, 1, tzinfo=UTC), place.source(place.data, "all")
     options = {"config": place.config, "now": later}
     everything = ["2026-02", "2026-03", "2026-04", "2026-05", "2026-06"]  # January is the reference's own
-    assert pending_windows(MODEL, place.data, **options) == everything
-    assert pending_windows(MODEL, place.data, **{**options, "now": datetime(2026, 4, 9, tzinfo=UTC)}) == everything[:2]
+    assert pending_windows(source, **options) == everything
+    assert pending_windows(source, **{**options, "now": datetime(2026, 4, 9, tzinfo=UTC)}) == everything[:2]
     run_audit(MODEL, place.data, "2026-03", **place.options())
-    assert pending_windows(MODEL, place.data, **options) == [w for w in everything if w != "2026-03"]
+    assert pending_windows(source, **options) == [w for w in everything if w != "2026-03"]
     data = hospital()
     data.x[data.windows == "2026-03"] += 0.1
     changed = str(data.save(tmp_path / "changed"))
-    assert pending_windows(MODEL, changed, **options) == everything  # other data for March: to be audited again
+    assert (
+        pending_windows(replace(source, data=changed), **options) == everything
+    )  # other data for March: to be audited again
     assert "2026-02  pending" in CliRunner().invoke(
         main, place.command("reconcile", "--model", MODEL, "--dry-run", "--period", "month")).output  # fmt: skip
 

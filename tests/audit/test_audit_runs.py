@@ -15,14 +15,17 @@ from click.testing import CliRunner
 from dynamask_mlflow.audit import (
     AuditError,
     NoDataError,
+    ShardSpec,
     audit_history,
     compare_audits,
     fit_shard,
     plan_audit,
     prepare_audit,
     report_audit,
+    request_from_dict,
     run_audit,
 )
+from dynamask_mlflow.audit.shards import read_spec
 from dynamask_mlflow.cli import main
 
 MODEL = "models:/icu@champion"
@@ -52,7 +55,7 @@ def test_a_rerun_fits_nothing_and_changes_nothing(place):
     first = run_audit(MODEL, place.data, "2026-02", **place.options())
     done = []
     second = run_audit(MODEL, place.data, "2026-02", progress=done.append, **place.options())
-    assert all(shard["skipped"] for shard in done)
+    assert all(shard.skipped for shard in done)
     assert second == first
     (entry,) = audit_history("dynamask-audits", "icu")
     client = mlflow.MlflowClient()
@@ -147,13 +150,16 @@ def test_a_new_version_that_ignores_a_channel_is_blamed_on_the_model(place):
     page = mlflow.artifacts.download_artifacts(run_id=entry.run_id, artifact_path="dynamask/audit.html")
     assert "Asked of version 1, data alone. Attention moved between channels" in Path(page).read_text()
     split = compare_audits(
-        MODEL, "models:/icu/1", place.data, "2026-03", "2026-02", **place.options(reference_instances=80)
+        place.source(place.data, "2026-03"),
+        "models:/icu/1",
+        "2026-02",
+        config=place.config.with_options(reference_instances=80),
     )
     assert set(split.causes) == {"data", "model", "inputs", "predictions"}
 
 
 def test_a_model_replaced_under_the_same_version_kills_the_canary(place):
-    request = prepare_audit(MODEL, place.data, "2026-02", **place.options())
+    request = prepare_audit(place.source(place.data, "2026-02"), place.config)
     uris = plan_audit(request)
     canary = next(uri for uri in uris if uri.endswith("-canary.json"))
     spec = json.loads(Path(canary).read_text())
@@ -161,9 +167,9 @@ def test_a_model_replaced_under_the_same_version_kills_the_canary(place):
     Path(canary).write_text(json.dumps({**spec, "model": {"name": "impostor", "version": "1", "source": "x"}}))
     for uri in uris:
         fit_shard(uri)
-    verdict = report_audit(request, uris)
-    assert verdict["state"] == "inconclusive"
-    assert verdict["violations"][0]["kind"] == "canary"
+    verdict = report_audit(request, uris).verdict
+    assert verdict.state == "inconclusive"
+    assert verdict.violations[0].kind == "canary"
 
 
 def test_changed_inputs_of_an_anchor_are_noticed(place, tmp_path):
@@ -194,12 +200,15 @@ def test_a_month_that_was_told_is_no_part_of_a_later_trend(place):
 
 
 def test_steps_return_what_json_can_hold(place):
-    request = prepare_audit(MODEL, place.data, "2026-02", **place.options())
-    uris = plan_audit(json.loads(json.dumps(request)), shards=2)
+    request = prepare_audit(place.source(place.data, "2026-02"), place.config)
+    again = request_from_dict(json.loads(json.dumps(request.to_dict(), allow_nan=False)))
+    assert again == request
+    uris = plan_audit(again, shards=2)
     assert len(uris) == 3
+    assert ShardSpec.from_dict(json.loads(Path(uris[0]).read_text())) == read_spec(uris[0])
     for uri in uris:
-        json.dumps(fit_shard(uri), allow_nan=False)
-    json.dumps(report_audit(request, uris), allow_nan=False)
+        json.dumps(fit_shard(uri).to_dict(), allow_nan=False)
+    json.dumps(report_audit(again, uris).to_dict(), allow_nan=False)
 
 
 def test_exit_codes_of_the_commands(place):
@@ -232,6 +241,6 @@ def test_ids_can_be_hashed(place, monkeypatch):
 
     options = place.options(hash_ids=True, anchors=5, noise_seeds=0)
     done = build_reference(MODEL, place.data, "2026-01", **options)
-    stored = load_reference(done["run_id"])
+    stored = load_reference(done.run_id)
     assert not set(stored.measured.ids) & set(np.arange(600).astype(str))
     assert run_audit(MODEL, place.data, "2026-02", **options).state == "ok"

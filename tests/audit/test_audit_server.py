@@ -12,6 +12,7 @@ from audit_hospital import SETTINGS, Lactate, hospital, register
 
 from dynamask_mlflow.audit import (
     AuditConfig,
+    AuditSource,
     TrackingLostError,
     audit_history,
     build_reference,
@@ -43,7 +44,10 @@ def test_a_lost_server_costs_nothing_but_a_second_try(tmp_path, monkeypatch):
         data = str(hospital().save(tmp_path / "icu"))
         options = {"config": AuditConfig(**SETTINGS), "store": str(tmp_path / "shards")}
         build_reference("models:/icu@champion", data, "2026-01", **options)
-        request = prepare_audit("models:/icu@champion", data, "2026-02", **options)
+        request = prepare_audit(
+            AuditSource(model="models:/icu@champion", data=data, window="2026-02", store=options["store"]),
+            options["config"],
+        )
         uris = plan_audit(request)
         for uri in uris:
             fit_shard(uri)
@@ -54,7 +58,7 @@ def test_a_lost_server_costs_nothing_but_a_second_try(tmp_path, monkeypatch):
         done = []
         verdict = run_audit("models:/icu@champion", data, "2026-02", progress=done.append, **options)
         assert verdict.state == "ok"
-        assert all(shard["skipped"] for shard in done)
+        assert all(shard.skipped for shard in done)
         assert len(audit_history("dynamask-audits", "icu")) == 1
     finally:
         server.stop()

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from audit_hospital import hospital
 
-from dynamask_mlflow.audit import AuditError, fit_shard, gather, plan_shards
+from dynamask_mlflow.audit import AuditError, ShardGroup, StaySource, fit_shard, gather, plan_shards
 from dynamask_mlflow.audit.errors import NoDataError
 from dynamask_mlflow.audit.measured import Measured
 from dynamask_mlflow.audit.models import resolve_model
@@ -19,15 +19,20 @@ from dynamask_mlflow.audit.windows import draw, find_rows, parse_window
 
 
 def plan(place, rows=range(200, 224), config=None, **options):
-    source = {"stays": place.data, "rows": list(rows)}
-    return plan_shards(resolve_model("models:/icu/1"), source, config or place.config, place.shards, **options)
+    group = ShardGroup(
+        model=resolve_model("models:/icu/1"),
+        source=StaySource(stays=options.pop("data", place.data), rows=tuple(rows)),
+        config=config or place.config,
+        salt=options.pop("salt", ""),
+    )
+    return plan_shards(group, place.shards, **options)
 
 
 def test_a_shard_is_fitted_once(place):
     (uri,) = plan(place)
     first, second = fit_shard(uri), fit_shard(uri)
-    assert (first["skipped"], second["skipped"]) == (False, True)
-    assert first["instances"] == 24
+    assert (first.skipped, second.skipped) == (False, True)
+    assert first.instances == 24
     assert plan(place) == [uri]
 
 
@@ -41,9 +46,7 @@ def test_the_name_depends_on_all_that_determines_the_content(place, tmp_path):
         plan(place, config=place.config.with_options(attention_area=0.3)),
         plan(place, rows=range(201, 225)),
         plan(place, salt="again"),
-        plan_shards(
-            resolve_model("models:/icu/1"), {"stays": data, "rows": list(range(200, 224))}, place.config, place.shards
-        ),
+        plan(place, data=data),
     ]
     assert len({uris[0] for uris in [base, *others]}) == 6
     assert plan(place, config=place.config.with_options(alpha=0.05)) == base  # how it is judged is not what it is
@@ -69,21 +72,21 @@ def test_few_fat_shards_by_estimated_seconds(place):
 
 def test_a_damaged_result_is_fitted_again(place):
     (uri,) = plan(place)
-    result = Path(fit_shard(uri)["result"])
+    result = Path(fit_shard(uri).result)
     whole = Measured.load(result)
     result.write_bytes(result.read_bytes()[:100])
-    assert fit_shard(uri)["skipped"] is False
+    assert fit_shard(uri).skipped is False
     np.testing.assert_array_equal(Measured.load(result).by_channel, whole.by_channel)
 
 
 @pytest.mark.slow
 def test_another_process_gives_the_same_bits(place):
     (uri,) = plan(place)
-    here = Measured.load(fit_shard(uri)["result"])
+    here = Measured.load(fit_shard(uri).result)
     Path(json.loads(Path(uri).read_text())["result"]).unlink()
     script = (
         f"import mlflow, torch, sys; torch.set_num_threads(1); mlflow.set_tracking_uri({place.uri!r})\n"
-        f"from dynamask_mlflow.audit import fit_shard; print(fit_shard({uri!r})['result'])"
+        f"from dynamask_mlflow.audit import fit_shard; print(fit_shard({uri!r}).result)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     there = Measured.load(done.stdout.strip().splitlines()[-1])

@@ -104,4 +104,4 @@ def make_reference(uri: str, data: Path, store: Path) -> str:
     done = build_reference(
         f"models:/{MODEL}@champion", str(data), "all", split="test", config=AuditConfig(**SETTINGS), store=str(store)
     )
-    return str(done["run_id"])
+    return done.run_id
