@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -279,38 +280,42 @@ def _command() -> str:
     return " ".join(words)
 
 
-def _run(
-    chosen: Experiment,
-    *,
-    seeds: str | None,
-    methods: str | None,
-    instances: int | None,
-    quick: bool,
-    log: bool,
-    fresh: bool,
-    figures: Path | None,
-    form: str,
-    as_json_: bool,
-    threads: int,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class _Options:
+    """The options of `shared_options`."""
+
+    seeds: str | None
+    methods: str | None
+    instances: int | None
+    quick: bool
+    log: bool
+    fresh: bool
+    figures: Path | None
+    form: str
+    as_json_: bool
+    threads: int
+
+
+def _run(chosen: Experiment, **given: Any) -> None:
+    options = _Options(**given)
     import torch
 
     from dynamask_mlflow.experiments.protocol import run_experiment
     from dynamask_mlflow.experiments.table import as_json, as_text, rows
     from dynamask_mlflow.experiments.tracking import MlflowStore
 
-    torch.set_num_threads(threads)
+    torch.set_num_threads(options.threads)
     os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
-    count = instances or (chosen.quick_instances if quick else chosen.instances)
-    settings = {"instances": count, "quick": quick}
-    store = MlflowStore(chosen, settings, fresh=fresh, command=_command()) if log else None
+    count = options.instances or (chosen.quick_instances if options.quick else chosen.instances)
+    settings = {"instances": count, "quick": options.quick}
+    store = MlflowStore(chosen, settings, fresh=options.fresh, command=_command()) if options.log else None
     try:
         result = run_experiment(
             chosen,
-            methods=parse_methods(methods),
-            seeds=parse_seeds(seeds),
+            methods=parse_methods(options.methods),
+            seeds=parse_seeds(options.seeds),
             instances=count,
-            quick=quick,
+            quick=options.quick,
             store=store,
             report=lambda line: click.echo(line, err=True),
         )
@@ -318,14 +323,14 @@ def _run(
         raise CommandError(str(error)) from error
     with tempfile.TemporaryDirectory() as scratch:
         drawn = []
-        if (log or figures) and result.trials:
+        if (options.log or options.figures) and result.trials:
             from dynamask_mlflow.experiments.figures import draw_figures
 
-            case = chosen.make_case(result.trials[0].seed, count, quick)
-            drawn = draw_figures(chosen.title, result, case, figures or Path(scratch), form)
+            case = chosen.make_case(result.trials[0].seed, count, options.quick)
+            drawn = draw_figures(chosen.title, result, case, options.figures or Path(scratch), options.form)
         if store:
             store.finish(result, drawn)
-    if as_json_:
+    if options.as_json_:
         click.echo(as_json(chosen, result))
     else:
         click.echo(chosen.title)

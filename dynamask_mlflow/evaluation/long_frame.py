@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,18 +16,21 @@ if TYPE_CHECKING:
 FILLS = ("error", "forward")
 
 
-def sequences_from_long_frame(
-    df: pd.DataFrame,
-    *,
-    id: str,
-    time: str,
-    channels: Sequence[str] | str,
-    values: str | None = None,
-    targets: str | None = None,
-    targets_per_step: bool = False,
-    fill: str | float = "error",
-) -> Sequences:
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """What the columns of a tidy table are; see `mlflow.data.from_long_frame`."""
+
+    id: str
+    time: str
+    channels: Sequence[str] | str
+    values: str | None = None
+    targets: str | None = None
+    targets_per_step: bool = False
+
+
+def sequences_from_long_frame(df: pd.DataFrame, columns: Columns, fill: str | float = "error") -> Sequences:
     """Align a tidy table on the grid of all its times. See `mlflow.data.from_long_frame`."""
+    id, time, channels, values, targets = columns.id, columns.time, columns.channels, columns.values, columns.targets
     wanted = [id, time, *([channels] if isinstance(channels, str) else channels)]
     wanted += [name for name in (values, targets) if name is not None]
     missing = [name for name in wanted if name not in df.columns]
@@ -56,7 +60,7 @@ def sequences_from_long_frame(
     inside = (np.arange(steps) < lengths[:, None])[:, :, None]
     if not (observed | ~inside).all() and fill != "error":
         x = _filled(x, fill)
-    labels = None if targets is None else _targets(df, id, time, targets, ids, times, targets_per_step)
+    labels = None if targets is None else _targets(df, columns, targets, ids, times)
     return as_sequences(
         x,
         targets=labels,
@@ -98,10 +102,9 @@ def _filled(x: np.ndarray[Any, np.dtype[np.float32]], fill: str | float) -> np.n
     return np.where(last >= 0, carried, mean.astype(np.float32))
 
 
-def _targets(
-    df: pd.DataFrame, id: str, time: str, targets: str, ids: list[Any], times: list[Any], per_step: bool
-) -> Any:
-    if per_step:
+def _targets(df: pd.DataFrame, columns: Columns, targets: str, ids: list[Any], times: list[Any]) -> Any:
+    id, time = columns.id, columns.time
+    if columns.targets_per_step:
         table = df.drop_duplicates([id, time]).pivot(index=id, columns=time, values=targets)
         return table.reindex(index=ids, columns=times).to_numpy()
     several = df.groupby(id, sort=False)[targets].nunique(dropna=False)

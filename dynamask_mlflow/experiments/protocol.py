@@ -143,7 +143,6 @@ def run_experiment(
     seeds: Iterable[int] | None = None,
     instances: int | None = None,
     quick: bool = False,
-    explain: Explain | None = None,
     store: Store | None = None,
     report: Callable[[str], None] = lambda line: None,
 ) -> ExperimentResult:
@@ -151,7 +150,6 @@ def run_experiment(
 
     Args:
         quick: fewer seeds and instances and, where a model is trained, a smaller one.
-        explain: the verb; None is the experiment's own, else the package's.
         report: called with a line for each trial.
     """
     chosen = tuple(methods or experiment.default_methods)
@@ -159,7 +157,7 @@ def run_experiment(
     count = instances or (experiment.quick_instances if quick else experiment.instances)
     if not numbers or len(set(numbers)) != len(numbers):
         raise ValueError(f"Expected at least one seed and no seed twice, but got {numbers}.")
-    explain = explain or experiment.explain
+    explain = experiment.explain
     if explain is None:
         from dynamask_mlflow.masks.explain import explain as package_explain
 

@@ -7,9 +7,9 @@ from dynamask_mlflow.metrics.cells import (
     replace_cells,
     top_cells,
 )
-from dynamask_mlflow.metrics.cumulative import cpd, cpp, cumulative_difference
+from dynamask_mlflow.metrics.cumulative import OutputReading, cpd, cpp, cumulative_difference
 from dynamask_mlflow.metrics.curves import aup, aur
-from dynamask_mlflow.metrics.erasure import comprehensiveness, probability_drop, sufficiency
+from dynamask_mlflow.metrics.erasure import probability_drop
 from dynamask_mlflow.metrics.information import (
     EPSILON,
     entropy,
@@ -23,12 +23,12 @@ from dynamask_mlflow.metrics.shift import accuracy_shift, cross_entropy_shift, s
 
 __all__ = [
     "EPSILON",
+    "OutputReading",
     "accuracy_shift",
     "aup",
     "auprc",
     "aur",
     "auroc",
-    "comprehensiveness",
     "cpd",
     "cpp",
     "cross_entropy_shift",
@@ -44,6 +44,5 @@ __all__ = [
     "replace_by_time_mean",
     "replace_cells",
     "squared_error_shift",
-    "sufficiency",
     "top_cells",
 ]

@@ -1,19 +1,14 @@
-"""Comprehensiveness and sufficiency (ERASER): predictions without the best cells, and with them alone."""
+"""The loss of the predicted class's probability: of it ERASER makes comprehensiveness and sufficiency, its means over
+`ERASER_AREAS` without the best cells and with them alone (`evaluation/erasure`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Literal
-
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from dynamask_mlflow.metrics._arrays import FloatArray, as_cells, as_selection
-from dynamask_mlflow.metrics.cells import replace_cells, top_cells
+from dynamask_mlflow.metrics._arrays import FloatArray
 from dynamask_mlflow.metrics.shift import as_class_probabilities, predicted_class
-
-Predict = Callable[[NDArray[Any]], ArrayLike]
-Baseline = ArrayLike | Literal["time_mean", "zero"]
 
 ERASER_AREAS = (0.01, 0.05, 0.1, 0.2, 0.5)
 
@@ -39,72 +34,3 @@ def probability_drop(p: ArrayLike, p_perturbed: ArrayLike, multiclass: bool = Fa
     drop = (np.take_along_axis(wide, chosen, axis=-1) - np.take_along_axis(after, chosen, axis=-1))[..., 0]
     lead = drop.shape[: drop.ndim - before.ndim + 2]
     return np.asarray(drop.reshape(*lead, -1).mean(axis=-1))
-
-
-def _mean_drop(
-    predict: Predict,
-    x: ArrayLike,
-    scores: ArrayLike,
-    areas: Sequence[float],
-    keep: bool,
-    baseline: Baseline,
-    observed: ArrayLike | None,
-    multiclass: bool,
-) -> FloatArray:
-    values = np.asarray(x)
-    r = as_cells(scores, "scores")
-    if r.shape != values.shape or values.ndim != 3:
-        raise ValueError(f"Expected x and scores of one shape (N, T, d), but got {values.shape} and {r.shape}.")
-    if not len(areas):
-        raise ValueError("Expected at least one area, but got none.")
-    exists = as_selection(observed, r.shape, "observed")
-    p = predict(values)
-    drops = []
-    for area in areas:
-        best = top_cells(r, area, exists)
-        gone = ~best & exists if keep else best
-        drops.append(probability_drop(p, predict(replace_cells(values, gone, baseline, observed)), multiclass))
-    return np.asarray(np.mean(drops, axis=0))
-
-
-def comprehensiveness(
-    predict: Predict,
-    x: ArrayLike,
-    scores: ArrayLike,
-    areas: Sequence[float] = ERASER_AREAS,
-    baseline: Baseline = "time_mean",
-    observed: ArrayLike | None = None,
-    multiclass: bool = False,
-) -> FloatArray:
-    """Mean over the areas of p(x)[c] - p(x without its best cells)[c], c the predicted class.
-
-    The bins are ERASER's (1, 5, 10, 20 and 50 % of the cells) and each counts equally; removed cells are
-    replaced by `baseline`. Higher is better. Returns one value an instance: (N,).
-
-    Example:
-        >>> x = np.array([[[1.0, 5.0], [3.0, 5.0]]])
-        >>> risk = lambda x: 1 / (1 + np.exp(-x[:, -1, 0]))
-        >>> comprehensiveness(risk, x, scores=[[[0, 0], [1, 0]]], areas=[0.25]).round(3)
-        array([0.072])
-    """
-    return _mean_drop(predict, x, scores, areas, False, baseline, observed, multiclass)
-
-
-def sufficiency(
-    predict: Predict,
-    x: ArrayLike,
-    scores: ArrayLike,
-    areas: Sequence[float] = ERASER_AREAS,
-    baseline: Baseline = "time_mean",
-    observed: ArrayLike | None = None,
-    multiclass: bool = False,
-) -> FloatArray:
-    """Mean over the areas of p(x)[c] - p(x with its best cells alone)[c]; lower is better.
-
-    Example:
-        >>> x = np.array([[[1.0, 5.0], [3.0, 5.0]]])
-        >>> risk = lambda x: 1 / (1 + np.exp(-x[:, -1, 0]))
-        >>> sufficiency(risk, x, scores=[[[0, 0], [1, 0]]], areas=[0.25]).round(3)
-        array([0.])
-    """
-    return _mean_drop(predict, x, scores, areas, True, baseline, observed, multiclass)

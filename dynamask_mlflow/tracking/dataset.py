@@ -190,19 +190,11 @@ def from_long_frame(
             marked as not observed. Rows missing after an instance's last one make it shorter.
         source, name, digest: as in `from_sequences`.
     """
-    from dynamask_mlflow.evaluation.long_frame import sequences_from_long_frame
+    from dynamask_mlflow.evaluation.long_frame import Columns, sequences_from_long_frame
 
-    sequences = sequences_from_long_frame(
-        df,
-        id=id,
-        time=time,
-        channels=channels,
-        values=values,
-        targets=targets,
-        targets_per_step=targets_per_step,
-        fill=fill,
-    )
-    return SequenceDataset(sequences, _source(source), name, digest)
+    named = {"id": id, "time": time, "channels": channels, "values": values, "targets": targets}
+    columns = Columns(**named, targets_per_step=targets_per_step)  # type: ignore[arg-type]
+    return SequenceDataset(sequences_from_long_frame(df, columns, fill), _source(source), name, digest)
 
 
 def load_sequences(

@@ -1,5 +1,6 @@
 """Trials become child runs of one parent run; a second run of equal settings finds them there."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ def test_a_run_that_was_cut_short_goes_on_where_it_stopped(client: MlflowClient)
     experiment = rare_experiment("feature")
     settings = {"instances": 1, "quick": True}
     first = MlflowStore(experiment, settings, client=client)
-    run_experiment(experiment, methods=["a"], seeds=[0], explain=whole, store=first)
+    run_experiment(replace(experiment, explain=whole), methods=["a"], seeds=[0], store=first)
 
     calls: list[tuple[int, str]] = []
 
@@ -43,7 +44,7 @@ def test_a_run_that_was_cut_short_goes_on_where_it_stopped(client: MlflowClient)
 
     second = MlflowStore(experiment, settings, client=client)
     assert second.parent == first.parent
-    result = run_experiment(experiment, methods=["a", "b"], seeds=[0, 1], explain=counted, store=second)
+    result = run_experiment(replace(experiment, explain=counted), methods=["a", "b"], seeds=[0, 1], store=second)
     second.finish(result)
     assert calls == [(0, "b"), (1, "a"), (1, "b")]
 
@@ -75,7 +76,7 @@ def test_a_trial_of_other_code_is_repeated_and_never_mixed_with_the_new_one(
     for code, seeds in (("old", [0, 1, 2]), ("new", [0, 1]), ("new", [0, 1])):
         monkeypatch.setattr(tracking, "code_digest", lambda experiment, method, code=code: f"{code} {method}")
         store = MlflowStore(experiment, settings, client=client)
-        run_experiment(experiment, methods=["a"], seeds=seeds, explain=counted, store=store)
+        run_experiment(replace(experiment, explain=counted), methods=["a"], seeds=seeds, store=store)
     assert calls == [0, 1, 2, 0, 1]
     (section,) = read_sections(client)
     assert [entry.seeds for entry in section.entries] == [(0, 1)]

@@ -1,6 +1,7 @@
 """Experiments run every (seed, method) once, judge all methods alike, and print the paper's table."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,9 @@ class Memory:
 
 
 def test_a_perfect_mask_has_perfect_scores_and_a_vague_one_has_not() -> None:
-    result = run_experiment(rare_experiment("feature"), methods=["truth", "half"], seeds=[0, 1], explain=oracle)
+    result = run_experiment(
+        replace(rare_experiment("feature"), explain=oracle), methods=["truth", "half"], seeds=[0, 1]
+    )
     for metric in ("aup", "aur", "information_ratio", "auroc", "auprc", "precision", "recall"):
         assert result.summary("truth", metric).mean == pytest.approx(1)
     assert result.summary("truth", "entropy").mean == 0
@@ -59,8 +62,10 @@ def test_finished_trials_are_not_repeated() -> None:
 
     store = Memory()
     experiment = rare_experiment("time")
-    run_experiment(experiment, methods=["truth"], seeds=[0, 1], explain=counted, store=store)
-    result = run_experiment(experiment, methods=["truth", "half"], seeds=[0, 1, 2], explain=counted, store=store)
+    run_experiment(replace(experiment, explain=counted), methods=["truth"], seeds=[0, 1], store=store)
+    result = run_experiment(
+        replace(experiment, explain=counted), methods=["truth", "half"], seeds=[0, 1, 2], store=store
+    )
     assert sorted(calls) == [(0, "half"), (0, "truth"), (1, "half"), (1, "truth"), (2, "half"), (2, "truth")]
     assert len(result.trials) == 6
 
@@ -72,7 +77,7 @@ def test_presets_pass_the_papers_settings() -> None:
         seen.update(options)
         return oracle(model, x, method="truth", seed=0, task="regression")
 
-    run_experiment(rare_experiment("feature"), methods=["released"], seeds=[3], explain=spy)
+    run_experiment(replace(rare_experiment("feature"), explain=spy), methods=["released"], seeds=[3])
     assert seen["method"] == "paper"
     assert seen["seed"] == 3
     assert seen["areas"][0] == 0.001
@@ -90,7 +95,7 @@ def test_mean_and_deviation_leave_out_what_is_undefined() -> None:
 
 def test_the_table_has_a_row_a_method_and_the_published_rows() -> None:
     experiment = rare_experiment("feature")
-    result = run_experiment(experiment, methods=["truth"], seeds=[0, 1], explain=oracle)
+    result = run_experiment(replace(experiment, explain=oracle), methods=["truth"], seeds=[0, 1])
     table = rows(experiment, result)
     assert table[0][:3] == ["", "AUP", "AUR"]
     assert table[1][:3] == ["truth", "1.000 ± 0.000", "1.000 ± 0.000"]
@@ -146,4 +151,4 @@ def test_the_state_experiment_takes_the_literal_transition() -> None:
 
 def test_seeds_must_be_given_once() -> None:
     with pytest.raises(ValueError, match="no seed twice"):
-        run_experiment(rare_experiment("feature"), seeds=[1, 1], explain=oracle)
+        run_experiment(replace(rare_experiment("feature"), explain=oracle), seeds=[1, 1])

@@ -1,5 +1,6 @@
 """The results page holds what was logged and nothing else, and says where we lose."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,9 @@ def log(uri: str, methods: list[str], seeds: list[int], *, quick: bool = False, 
     experiment = rare_experiment("feature")
     client = MlflowClient(tracking_uri=uri)
     store = MlflowStore(experiment, {"instances": instances, "quick": quick}, command=COMMAND, client=client)
-    result = run_experiment(experiment, methods=methods, seeds=seeds, instances=instances, explain=fake, store=store)
+    result = run_experiment(
+        replace(experiment, explain=fake), methods=methods, seeds=seeds, instances=instances, store=store
+    )
     store.finish(result)
 
 
