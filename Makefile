@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 INSTALL := $(if $(UV),uv pip install --quiet --python $(BIN)/python --constraint constraints.txt,$(PIP))
 
 .PHONY: help install demo airflow-demo ui test test-fast test-celery lint docs bench matrix wheel-test settings mutants soak kills
-.PHONY: frontend clean
+.PHONY: frontend coverage walk clean
 .DEFAULT_GOAL := help
 FAST := tests/house tests/metrics tests/masks tests/cli/test_every_command.py tests/data/test_data_doors.py
 
@@ -31,6 +31,12 @@ $(STAMP): $(RUN_STAMP)
 
 test: $(STAMP)  ## run the whole test suite, in two processes
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+
+coverage: $(STAMP)  ## the suite again, with the share of lines that it runs; a page of each file in build/coverage
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --cov --cov-report=term --cov-report=html:build/coverage $(TESTS)
+
+walk: $(STAMP)  ## which files one evaluation and one audit go through; writes the lists of docs/architecture.md
+	$(BIN)/python -m benchmarks.walk --page docs/architecture.md
 
 test-fast: $(STAMP)  ## the inner loop: engine, metrics, data, command line
 	$(BIN)/python -m pytest -q -n 2 -m 'not slow and not server and not browser' $(FAST)

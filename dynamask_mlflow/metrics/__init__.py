@@ -9,7 +9,7 @@ from dynamask_mlflow.metrics.cells import (
 )
 from dynamask_mlflow.metrics.cumulative import OutputReading, cpd, cpp, cumulative_difference
 from dynamask_mlflow.metrics.curves import aup, aur
-from dynamask_mlflow.metrics.erasure import probability_drop
+from dynamask_mlflow.metrics.erasure import comprehensiveness, probability_drop, sufficiency
 from dynamask_mlflow.metrics.information import (
     EPSILON,
     entropy,
@@ -29,6 +29,7 @@ __all__ = [
     "auprc",
     "aur",
     "auroc",
+    "comprehensiveness",
     "cpd",
     "cpp",
     "cross_entropy_shift",
@@ -44,5 +45,6 @@ __all__ = [
     "replace_by_time_mean",
     "replace_cells",
     "squared_error_shift",
+    "sufficiency",
     "top_cells",
 ]

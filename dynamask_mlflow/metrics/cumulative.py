@@ -13,19 +13,16 @@ taken in time-major order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dynamask_mlflow.metrics._arrays import FloatArray, as_cells, as_selection
 from dynamask_mlflow.metrics.cells import replace_cells
+from dynamask_mlflow.metrics.erasure import Baseline, Predict
 from dynamask_mlflow.metrics.shift import as_class_probabilities, as_predictions
-
-Predict = Callable[[NDArray[Any]], ArrayLike]
-Baseline = ArrayLike | Literal["time_mean", "zero"]
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,16 @@
-"""Loss of probability, CPD and CPP on a linear model, where every removal has a known effect."""
+"""Comprehensiveness, sufficiency, CPD and CPP on a linear model, where every removal has a known effect."""
 
 import numpy as np
 import pytest
 
 from dynamask_mlflow.metrics import (
     OutputReading,
+    comprehensiveness,
     cpd,
     cpp,
     cumulative_difference,
     probability_drop,
+    sufficiency,
 )
 
 WEIGHTS = np.array([[0.05, 0.2], [0.1, 0.0]])
@@ -18,6 +20,13 @@ X = np.array([[[1.0, 1], [1, 1]]])
 def linear(x: np.ndarray) -> np.ndarray:
     """P(class 1) = .5 + sum w x, at most .85 on X."""
     return 0.5 + (x * WEIGHTS).sum(axis=(1, 2))
+
+
+def test_comprehensiveness_and_sufficiency_by_hand() -> None:
+    scores = WEIGHTS[None]
+    # Removing the best 1, 2 of 4 cells loses .2, .3; keeping them alone loses .15, .05.
+    assert comprehensiveness(linear, X, scores, areas=(0.25, 0.5), baseline="zero") == pytest.approx([0.25])
+    assert sufficiency(linear, X, scores, areas=(0.25, 0.5), baseline="zero") == pytest.approx([0.1])
 
 
 def test_the_probability_of_the_predicted_class_is_followed() -> None:
@@ -31,6 +40,7 @@ def test_the_probability_of_the_predicted_class_is_followed() -> None:
 def test_cells_that_do_not_exist_are_not_removed() -> None:
     observed = np.array([[[1, 0], [1, 1]]], dtype=bool)
     # The best cell does not exist, so the next one (.1) goes.
+    assert comprehensiveness(linear, X, WEIGHTS[None], (1 / 3,), "zero", observed) == pytest.approx([0.1])
     assert cpd(linear, X, WEIGHTS[None], 1, "zero", observed) == pytest.approx([0.2])
 
 
@@ -51,6 +61,7 @@ def test_opposite_effects_do_not_cancel() -> None:
 
 def test_the_time_mean_changes_nothing_on_a_constant_series() -> None:
     assert cpd(linear, X, WEIGHTS[None], k=3) == pytest.approx([0])
+    assert comprehensiveness(linear, X, WEIGHTS[None]) == pytest.approx([0])
 
 
 def test_arrays_along_a_path_give_the_same_sum() -> None:
@@ -75,5 +86,7 @@ def test_bad_arguments_are_refused() -> None:
         cpd(linear, X, WEIGHTS[None], k=5)
     with pytest.raises(ValueError, match="one shape"):
         cpp(linear, X, WEIGHTS, k=1)
+    with pytest.raises(ValueError, match="at least one area"):
+        sufficiency(linear, X, WEIGHTS[None], areas=())
     with pytest.raises(ValueError, match="one axis before it"):
         probability_drop([0.5, 0.5], [0.5])
