@@ -2,68 +2,86 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
+from contextlib import redirect_stdout
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from dynamask_mlflow.cli.common import CommandError, reported
+from dynamask_mlflow.cli.common import AS_JSON, CommandError, reported
 
 if TYPE_CHECKING:
     from dynamask_mlflow.cli.airflow_local import Deployment
 
 REFERENCE, AUDIT = "explanation_reference", "explanation_audit"
+# A small hospital and small samples, so that a trial takes minutes.
+STAYS = 2000
+SETTINGS = {"reference_instances": 150, "instances": 80, "minimum": 50, "time_unit": "hour"}
 
 
 @click.command("airflow-demo")
-@click.option("--stays", type=int, default=3000, show_default=True, help="Size of the hospital.")
+@click.option("--stays", type=int, help=f"Size of the hospital. [default: {STAYS}, or what the demo has made]")
 @click.option("--window", default="2024-09", show_default=True, help="The month to audit.")
 @click.option("--folder", type=click.Path(path_type=Path), default=Path(".demo"), show_default=True)
 @click.option("--keep", is_flag=True, help="Leave Airflow running, to look around, until Ctrl-C.")
-def airflow_demo(stays: int, window: str, folder: Path, keep: bool) -> None:
+@AS_JSON
+def airflow_demo(stays: int | None, window: str, folder: Path, keep: bool, as_json: bool) -> None:
     """Start an Airflow on this machine, give the demo's model a reference, and audit a month with a planted fault.
 
-    Exit codes: 0 a verdict was reached, 3 error.
+    Uses the dataset and the model of `dynamask-mlflow demo` if they are there, and makes small ones if not.
+    Exit codes: 0 a verdict was reached, whatever it says; 3 error.
 
     \b
     dynamask-mlflow airflow-demo
     dynamask-mlflow airflow-demo --window 2024-03 --keep
     """
-    try:
-        import airflow.sdk  # noqa: F401
-    except ImportError as error:
-        raise CommandError("Expected Airflow: pip install 'dynamask_mlflow[airflow,data]'.") from error
-    with reported():
-        from dynamask_mlflow.cli.airflow_local import local_airflow
-
-        place = folder.absolute()
-        uri = _prepare(place, stays)
-        dags = Path(str(files("dynamask_mlflow.orchestration.example_dags")))
-        server = local_airflow(place / "airflow", dags)
-        server.env.update(
-            {
-                "MLFLOW_TRACKING_URI": uri,
-                "DYNAMASK_MODEL": "models:/icu-mortality@champion",
-                "DYNAMASK_DATASET": str(place / "dataset"),
-                "DYNAMASK_STORE": str(place / "shards"),
-                "DYNAMASK_REFERENCE_WINDOW": "2023",
-                "DYNAMASK_SETTINGS": '{"reference_instances": 200, "instances": 100, "time_unit": "hour"}',
-            }
-        )
+    with reported(as_json):
         try:
-            click.secho("[4/4] Airflow: API server, scheduler, DAG processor", bold=True)
-            server.start_core()
-            click.echo(f"      http://127.0.0.1:{server.port}, its files in {server.folder}")
-            first_verdict(server, window)
-            say_verdict(uri, window)
-            if keep:
-                click.echo("      Running until Ctrl-C.")
-                _wait_for_interrupt()
-        finally:
-            server.stop()
+            import airflow.sdk  # noqa: F401
+        except ImportError as error:
+            raise CommandError("Expected Airflow: pip install 'dynamask_mlflow[airflow,data]'.") from error
+        with redirect_stdout(sys.stderr if as_json else sys.stdout):
+            found = _trial(folder.absolute(), stays, window, keep)
+        if as_json:
+            click.echo(json.dumps(found))
+
+
+def _trial(folder: Path, stays: int | None, window: str, keep: bool) -> dict[str, str | float]:
+    """Dataset and model, a whole Airflow, the reference, the audit; what the audit found."""
+    from dynamask_mlflow.cli.airflow_local import local_airflow
+
+    begun = time.perf_counter()
+    uri = _prepare(folder, stays)
+    server = local_airflow(folder / "airflow", Path(str(files("dynamask_mlflow.orchestration.example_dags"))))
+    server.env.update(
+        {
+            "MLFLOW_TRACKING_URI": uri,
+            "DYNAMASK_MODEL": "models:/icu-mortality@champion",
+            "DYNAMASK_DATASET": str(folder / "dataset"),
+            "DYNAMASK_STORE": str(folder / "shards"),
+            "DYNAMASK_REFERENCE_WINDOW": "2023",
+            "DYNAMASK_SETTINGS": json.dumps(SETTINGS),
+        }
+    )
+    try:
+        click.secho("[4/4] Airflow: API server, scheduler, DAG processor", bold=True)
+        server.start_core()
+        click.echo(f"      http://127.0.0.1:{server.port}, its files in {server.folder}")
+        first_verdict(server, window)
+        found = read_verdict(uri, window)
+        seconds = time.perf_counter() - begun
+        click.secho(f"      {window}: {found['state'].upper()}. {found['reason']}", bold=True)
+        click.echo(f"Done in {seconds:.0f} s. The run in MLflow is {found['run_id']}; to open it: make ui")
+        if keep:
+            click.echo("Airflow is running until Ctrl-C.")
+            _wait_for_interrupt()
+    finally:
+        server.stop()
+    return {**found, "seconds": round(seconds, 1)}
 
 
 def first_verdict(server: Deployment, window: str) -> None:
@@ -90,8 +108,8 @@ def _finish(server: Deployment, dag: str, run: str, begun: float) -> None:
         raise CommandError(f"Expected {dag} to succeed, but it ended as {state}; see {server.folder / 'logs'}.")
 
 
-def say_verdict(uri: str, window: str) -> None:
-    """What the audit found, from the tags of its MLflow run."""
+def read_verdict(uri: str, window: str) -> dict[str, str]:
+    """What the audit of a window found, from the tags of its MLflow run."""
     from mlflow import MlflowClient
 
     client = MlflowClient(uri)
@@ -100,22 +118,29 @@ def say_verdict(uri: str, window: str) -> None:
     runs = client.search_runs([home.experiment_id], wanted) if home else []
     if not runs:
         raise CommandError(f"Expected an audit of {window} in MLflow, but there is none.")
-    click.secho(
-        f"      {window}: {runs[0].data.tags['dynamask.verdict'].upper()}, run {runs[0].info.run_id}", bold=True
-    )
+    tags = runs[0].data.tags
+    return {
+        "window": window,
+        "state": tags["dynamask.verdict"],
+        "reason": json.loads(tags["dynamask.finding"])["reason"],
+        "run_id": runs[0].info.run_id,
+    }
 
 
-def _prepare(folder: Path, stays: int) -> str:
-    """The first three steps of the demo: hospital, dataset, registered model."""
-    from dynamask_mlflow.cli.demo_steps import STEPS, DemoSettings, DemoState, quiet, store_uri
+def _prepare(folder: Path, stays: int | None) -> str:
+    """The first three steps of the demo, hospital, dataset and registered model, unless they are there."""
+    from dynamask_mlflow.cli.demo_steps import STEPS, DemoSettings, DemoState, has_champion, quiet, store_uri
 
-    state = DemoState(DemoSettings(folder, stays, 24, 0, 64, False))
+    uri = store_uri(folder)
     with quiet():
+        if stays is None and (folder / "dataset" / "dataset.json").is_file() and has_champion(uri):
+            click.secho(f"[1-3/4] Dataset and model are in {folder}", bold=True)
+            return uri
+        state = DemoState(DemoSettings(folder, stays or STAYS, 24, 0, 64, False))
         for number, (title, step) in enumerate(STEPS[:3], 1):
             click.secho(f"[{number}/4] {title}", bold=True)
             state = step(state)
-    sys.stdout.flush()
-    return store_uri(folder)
+    return uri
 
 
 def _wait_for_interrupt() -> None:

@@ -54,7 +54,7 @@ class Deployment:
         """Database, then the API server, since tasks that are queued before it fail; then the others."""
         self.run("db", "migrate")
         self.start("api", "api-server", "--host", "127.0.0.1", "--port", str(self.port), "--workers", "1")
-        self.wait(self._log_in, 180, "the API server")
+        self.wait(self.log_in, 180, "the API server")
         self.start_scheduling()
 
     def start_scheduling(self) -> None:
@@ -134,7 +134,8 @@ class Deployment:
     def logs(self, names: list[str]) -> str:
         return "\n".join(f"--- {name}\n{(self.folder / f'{name}.log').read_text()[-2500:]}" for name in names)
 
-    def _log_in(self) -> bool:
+    def log_in(self) -> bool:
+        """Get a token; False as long as the API server does not answer."""
         import requests
 
         try:

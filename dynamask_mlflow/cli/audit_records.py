@@ -10,12 +10,10 @@ from pathlib import Path
 import click
 
 from dynamask_mlflow._states import State, worst
-from dynamask_mlflow.cli.common import reported, track
+from dynamask_mlflow.cli.common import AS_JSON, TRACKING, reported, track
 
 _MODEL = click.option("--model", required=True, help="Name of the registered model.")
 _EXPERIMENT = click.option("--experiment", default="dynamask-audits", show_default=True)
-_TRACKING = click.option("--tracking-uri", default=None, help="MLflow's; by default what MLflow is set to.")
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 
 
 @click.command()
@@ -23,25 +21,29 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead
 @click.option("--year", required=True, help="Of the windows.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), default=Path("evidence.zip"), show_default=True)
 @_EXPERIMENT
-@_TRACKING
-def evidence(model: str, year: str, out: Path, experiment: str, tracking_uri: str | None) -> None:
+@TRACKING
+@AS_JSON
+def evidence(model: str, year: str, out: Path, experiment: str, tracking_uri: str | None, as_json: bool) -> None:
     """Everything about a year of audits in one sealed file, with a page in front.
 
     \b
     dynamask-mlflow audit evidence --model icu-mortality --year 2026 --out evidence.zip
     """
-    with reported(False):
+    with reported(as_json):
         from dynamask_mlflow.audit import write_evidence
 
         track(tracking_uri)
         seal = write_evidence(model, year, out, experiment)
+    if as_json:
+        click.echo(json.dumps({"out": str(out), "bytes": out.stat().st_size, "seal": seal}))
+        return
     click.echo(f"{out}: {out.stat().st_size / 1024:.0f} KB. Note its seal elsewhere:\n{seal}")
 
 
 @click.command()
 @click.argument("bundle", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option("--expect", default=None, help="The seal that was noted when the bundle was made.")
-@_JSON
+@AS_JSON
 def verify(bundle: Path, expect: str | None, as_json: bool) -> None:
     """Refuse a bundle that was changed, and compute every verdict again.
 
@@ -70,8 +72,8 @@ def verify(bundle: Path, expect: str | None, as_json: bool) -> None:
 @_MODEL
 @click.option("--labels", "table", type=click.Path(path_type=Path, exists=True), required=True, help="CSV or Parquet.")
 @_EXPERIMENT
-@_TRACKING
-@_JSON
+@TRACKING
+@AS_JSON
 def labels(model: str, table: Path, experiment: str, tracking_uri: str | None, as_json: bool) -> None:
     """Outcomes that arrived later: conclude the audits of these stays again. Ends with the most severe exit code.
 
@@ -104,8 +106,8 @@ def labels(model: str, table: Path, experiment: str, tracking_uri: str | None, a
 @_MODEL
 @click.option("--prune", is_flag=True, help="Delete those that no version and no current audit needs.")
 @_EXPERIMENT
-@_TRACKING
-@_JSON
+@TRACKING
+@AS_JSON
 def references(model: str, prune: bool, experiment: str, tracking_uri: str | None, as_json: bool) -> None:
     """All references of a model: which versions they are pinned to, and how many audits rest on them.
 
@@ -137,16 +139,20 @@ def references(model: str, prune: bool, experiment: str, tracking_uri: str | Non
 @click.option(
     "--days", type=click.FloatRange(min=0, min_open=True), required=True, help="Not read or written for so long."
 )
-def prune(store: str | None, days: float) -> None:
+@AS_JSON
+def prune(store: str | None, days: float, as_json: bool) -> None:
     """Delete old files of a store. An audit that needs them later makes them again.
 
     \b
     dynamask-mlflow audit prune --days 90
     """
-    with reported(False):
+    with reported(as_json):
         from dynamask_mlflow.audit import prune_store
 
         files, size = prune_store(store, days)
+    if as_json:
+        click.echo(json.dumps({"files": files, "bytes": size}))
+        return
     click.echo(f"{files} files, {size / 1024**2:.1f} MB deleted.")
 
 

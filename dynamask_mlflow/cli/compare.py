@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dynamask_mlflow.cli.common import TRACKING, quiet, reported, track
+from dynamask_mlflow.cli.common import AS_JSON, TRACKING, quiet, reported, track
 
 if TYPE_CHECKING:
     from dynamask_mlflow.evaluation.compare import Evaluated
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 @click.argument("run_b")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("compare.html"), show_default=True)
 @TRACKING
-def compare(run_a: str, run_b: str, out: Path, tracking_uri: str | None) -> None:
+@AS_JSON
+def compare(run_a: str, run_b: str, out: Path, tracking_uri: str | None, as_json: bool) -> None:
     """Put the evaluations of RUN_A and RUN_B on one page, instance by instance.
 
     Instances are matched by their ids: evaluate both models on the same ones (`--ids`, or the same sampling and seed).
@@ -30,7 +31,7 @@ def compare(run_a: str, run_b: str, out: Path, tracking_uri: str | None) -> None
     \b
     dynamask-mlflow compare 3f2a... 9c1d... --out compare.html
     """
-    with reported():
+    with reported(as_json):
         track(tracking_uri)
         from dynamask_mlflow._files import atomic_write
         from dynamask_mlflow.evaluation.compare import compare_evaluations
@@ -40,8 +41,11 @@ def compare(run_a: str, run_b: str, out: Path, tracking_uri: str | None) -> None
             found = [logged_evaluation(run) for run in (run_a, run_b)]
         data = compare_evaluations(*distinct(*found), datetime.now(UTC).isoformat(timespec="seconds"))
         atomic_write(out, render_report(data))
-    moved = ", ".join(data.channel_names[c] for c in data.compared.moved_channels) if data.compared else ""
-    click.echo(f"{len(data.ids)} instances compared. Channels that moved beyond chance: {moved or 'none'}.")
+    moved = [data.channel_names[c] for c in data.compared.moved_channels] if data.compared else []
+    if as_json:
+        click.echo(json.dumps({"instances": len(data.ids), "moved_channels": moved, "page": str(out)}))
+        return
+    click.echo(f"{len(data.ids)} instances compared. Channels that moved beyond chance: {', '.join(moved) or 'none'}.")
     click.echo(f"The page: {out}")
 
 

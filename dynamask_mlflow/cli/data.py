@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from dynamask_mlflow.cli.common import reported
+from dynamask_mlflow.cli.common import AS_JSON, reported
 
 if TYPE_CHECKING:
     from dynamask_mlflow.data import StayDataset
@@ -53,7 +54,8 @@ def data() -> None:
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the split.")
 @click.option("--overwrite", is_flag=True, help="Replace a dataset that is there.")
 @click.option("--strict", is_flag=True, help="Treat warnings as errors: nothing is written.")
-def build(out: Path, overwrite: bool, strict: bool, preprocessing: str | None, **options: Any) -> None:
+@AS_JSON
+def build(out: Path, overwrite: bool, strict: bool, preprocessing: str | None, as_json: bool, **options: Any) -> None:
     """Hospital tables to tensors (N, 48, d), with splits, labels and a report.
 
     \b
@@ -70,7 +72,7 @@ def build(out: Path, overwrite: bool, strict: bool, preprocessing: str | None, *
     features = options["features"] or ("ricu" if options["source"] == "ricu" else None)
     own: dict[str, Any] = {"features": features} if features else {}
     shared = ("label", "require", "until", "seed", "drop_contradictory_deaths", "memory_limit", "threads")
-    with reported():
+    with reported(as_json):
         if out.exists() and not overwrite:
             raise DataError(f"Expected nothing at {out}, but there is something; --overwrite replaces a dataset.")
         source = open_source(
@@ -89,6 +91,9 @@ def build(out: Path, overwrite: bool, strict: bool, preprocessing: str | None, *
         if strict and warnings:
             raise DataError("\n".join(finding["message"] for finding in warnings))
         dataset.save(out, overwrite=overwrite)
+    if as_json:
+        click.echo(json.dumps({"out": str(out), **summary(dataset)}, indent=2))
+        return
     print_report(dataset)
     click.echo(f"Written to {out} (digest {dataset.digest}).")
 
@@ -101,7 +106,8 @@ def build(out: Path, overwrite: bool, strict: bool, preprocessing: str | None, *
 @click.option("--format", default="parquet", show_default=True, help="parquet, csv or csv.gz.")
 @click.option("--no-drift", is_flag=True, help="Leave the calendar of changes out.")
 @click.option("--overwrite", is_flag=True, help="Replace a hospital that is there.")
-def synthesize(out: Path, overwrite: bool, no_drift: bool, **options: Any) -> None:
+@AS_JSON
+def synthesize(out: Path, overwrite: bool, no_drift: bool, as_json: bool, **options: Any) -> None:
     """A synthetic hospital: MIMIC-III-shaped tables with known saliency and a planted calendar of drift.
 
     \b
@@ -110,9 +116,13 @@ def synthesize(out: Path, overwrite: bool, no_drift: bool, **options: Any) -> No
     from dynamask_mlflow.data.hospital import HospitalConfig
     from dynamask_mlflow.data.hospital import synthesize as write_hospital
 
-    with reported():
+    with reported(as_json):
         config = HospitalConfig(drift=not no_drift, **options)
         write_hospital(out, config, overwrite=overwrite)
+    if as_json:
+        found = {"out": str(out), "truth": str(out / "truth"), **asdict(config)}
+        click.echo(json.dumps({**found, "calendar": [asdict(drift) for drift in config.calendar]}, indent=2))
+        return
     click.echo(f"{config.stays} stays over {config.months} months in {out}, the truth in {out / 'truth'}.")
     for drift in config.calendar:
         until = "on" if drift.last_month is None else f"to {drift.last_month}"
@@ -121,7 +131,7 @@ def synthesize(out: Path, overwrite: bool, no_drift: bool, **options: Any) -> No
 
 @data.command()
 @click.argument("path", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="The report as JSON.")
+@AS_JSON
 def describe(path: Path, as_json: bool) -> None:
     """What is in a built dataset: stays, splits, labels, gaps, exclusions, findings.
 
@@ -131,10 +141,10 @@ def describe(path: Path, as_json: bool) -> None:
     """
     from dynamask_mlflow.data import StayDataset
 
-    with reported():
+    with reported(as_json):
         dataset = StayDataset.load(path)
     if as_json:
-        click.echo(json.dumps({"digest": dataset.digest, "shape": dataset.x.shape, **dataset.report}, indent=2))
+        click.echo(json.dumps(summary(dataset), indent=2))
         return
     print_report(dataset)
     click.echo(f"Digest {dataset.digest}.")
@@ -144,6 +154,11 @@ def describe(path: Path, as_json: bool) -> None:
     for index, name in enumerate(dataset.channel_names):
         row = f"{name:<20}{share[index]:>10.1%}{stored.mean[index]:>10.4g}{stored.std[index]:>10.4g}"
         click.echo(f"{row}  {stored.units[index]}")
+
+
+def summary(dataset: StayDataset) -> dict[str, Any]:
+    """The report of a dataset, with its digest and shape."""
+    return {"digest": dataset.digest, "shape": dataset.x.shape, **dataset.report}
 
 
 def print_report(dataset: StayDataset) -> None:

@@ -241,6 +241,18 @@ def last_evaluation(uri: str) -> tuple[str, str] | None:
     return (experiment.experiment_id, runs[0].info.run_id) if runs else None
 
 
+def has_champion(uri: str) -> bool:
+    """Whether the demo's model is registered in this store, with its alias."""
+    import mlflow
+    from mlflow.exceptions import MlflowException
+
+    try:
+        mlflow.MlflowClient(tracking_uri=uri, registry_uri=uri).get_model_version_by_alias(MODEL, ALIAS)
+    except MlflowException:
+        return False
+    return True
+
+
 def _trained(digest: str, config: TrainConfig) -> str | None:
     """The champion's version, if it was trained on these data with these settings."""
     import mlflow

@@ -33,6 +33,45 @@ def test_the_help_of_every_command_shows_an_example(path: tuple[str, ...]) -> No
     assert any(f"dynamask-mlflow {' '.join(path)}" in line for line in lines), done.output
 
 
+# Commands whose result is a page, a server or a script; those of experiments that write pages of the docs.
+NO_JSON = {
+    *("demo", "ui", "completion", "experiment ablation", "experiment all", "experiment arena", "experiment change"),
+    *("experiment coefficients", "experiment results", "experiment zoo"),
+}
+
+
+def test_every_command_that_gives_a_result_prints_it_as_json() -> None:
+    without = set()
+    for path in _leaves(main):
+        command: click.Command = main
+        for name in path:
+            assert isinstance(command, click.Group)
+            command = command.get_command(click.Context(command), name) or command
+        if not any("--json" in option.opts for option in command.params):
+            without.add(" ".join(path))
+    assert without <= NO_JSON
+
+
+def test_tables_to_a_registered_model_as_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("duckdb")
+    monkeypatch.chdir(tmp_path)
+    small = ["--units", "4", "--epochs", "1", "--tracking-uri", f"sqlite:///{tmp_path / 'mlflow.db'}"]
+    found = [
+        json.loads(CliRunner().invoke(main, [*command, "--json"]).stdout)
+        for command in (
+            ["data", "synthesize", "--stays", "200", "--months", "2", "--out", "hospital"],
+            ["data", "build", "--source", "synthetic", "--path", "hospital", "--out", "icu"],
+            ["train", "icu", *small],
+        )
+    ]
+    assert found[0]["stays"] == 200
+    assert found[0]["calendar"] == []
+    assert found[1]["shape"][1:] == [48, 32]
+    assert found[1]["stays_in"] == 200
+    assert 0 <= found[2]["scores"]["auroc"] <= 1
+    assert found[2]["model_uri"].startswith("models:/")
+
+
 @pytest.mark.parametrize(
     ("arguments", "way_out"),
     [
@@ -42,6 +81,7 @@ def test_the_help_of_every_command_shows_an_example(path: tuple[str, ...]) -> No
         (["explain", "models:/m/1", "nowhere.npz"], "Accepted: a folder of `data build`"),
         (["explain", "models:/m/1", "x.npz", "--out", "masks.txt"], "--out to end in .npz"),
         (["ui", "--folder", "nowhere"], "run the demo first"),
+        (["sign", "nowhere"], "Expected"),
     ],
 )
 def test_an_error_is_one_line_with_the_way_out(

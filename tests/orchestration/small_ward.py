@@ -30,13 +30,15 @@ class EventNetwork(nn.Module):
         return torch.stack([torch.zeros_like(risen), 2 * risen - 4], dim=1)
 
 
-def build_ward(folder: Path, changed_from: str = "2026-04") -> Path:
-    """Write the dataset: five months, and a test split of the year before as what is normal."""
+def build_ward(
+    folder: Path, changed_from: str = "2026-04", later: tuple[str, ...] = MONTHS, normal: str = "2025-06"
+) -> Path:
+    """Write the dataset: the months of `later`, and a test split of the month `normal` as what is normal."""
     from dynamask_mlflow.data.dataset import StayDataset
     from dynamask_mlflow.data.preprocess import Preprocessing
 
     rng = np.random.default_rng(0)
-    months = ["2025-06"] * 2 * PER_MONTH + [month for month in MONTHS for _ in range(PER_MONTH)]
+    months = [normal] * 2 * PER_MONTH + [month for month in later for _ in range(PER_MONTH)]
     n = len(months)
     x = 0.2 * rng.normal(size=(n, STEPS, len(CHANNELS))).astype(np.float32)
     for row, month in enumerate(months):
@@ -55,7 +57,7 @@ def build_ward(folder: Path, changed_from: str = "2026-04") -> Path:
         ids=np.arange(n),
         patient_ids=np.arange(n),
         labels=np.ones(n, dtype=np.float32),
-        splits=np.array(["test" if month < "2026" else "later" for month in months]),
+        splits=np.array(["test" if month == normal else "later" for month in months]),
         windows=np.array(months),
         admitted=np.array([f"{month}-{1 + i % 28:02d}T08:00:00" for i, month in enumerate(months)], "datetime64[s]"),
         times=tuple(float(t) for t in range(STEPS)),
@@ -65,7 +67,7 @@ def build_ward(folder: Path, changed_from: str = "2026-04") -> Path:
     return dataset.save(folder)
 
 
-def register(uri: str, artifacts: Path) -> None:
+def register(uri: str, artifacts: Path, model: str = MODEL) -> None:
     """Log and register the network as `champion`."""
     import mlflow
 
@@ -80,9 +82,9 @@ def register(uri: str, artifacts: Path) -> None:
         example = np.zeros((2, STEPS, len(CHANNELS)), dtype=np.float32)
         dynamask_mlflow.log_model(
             EventNetwork().eval(), name="model", task="classification", input_example=example,
-            channel_names=CHANNELS, times=list(range(STEPS)), registered_model_name=MODEL,
+            channel_names=CHANNELS, times=list(range(STEPS)), registered_model_name=model,
         )  # fmt: skip
-    mlflow.MlflowClient().set_registered_model_alias(MODEL, "champion", "1")
+    mlflow.MlflowClient().set_registered_model_alias(model, "champion", "1")
 
 
 def make_ward(root: Path) -> str:

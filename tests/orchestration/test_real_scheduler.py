@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
-import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -113,53 +110,10 @@ def test_an_asset_event_names_the_window(airflow: Any, ward_root: Path) -> None:
     assert march.data.tags["dynamask.verdict"] == "ok"
 
 
-def test_a_backfill_audits_each_month_once(airflow: Any, ward_root: Path) -> None:
-    span = {"from_date": "2026-01-01T00:00:00Z", "to_date": "2026-02-01T00:00:00Z", "max_active_runs": 1}
-    airflow.stop_scheduling()
-    airflow.call("POST", "backfills", {"dag_id": DAG, **span})
-    airflow.start_scheduling()
+def test_the_demo_gives_the_reference_and_reaches_a_verdict(airflow: Any, ward_root: Path) -> None:
+    from dynamask_mlflow.cli.airflow_demo import first_verdict, read_verdict
 
-    def done() -> list[str] | None:
-        runs = airflow.call("GET", f"dags/{DAG}/dagRuns?limit=100")["dag_runs"]
-        states = [run["state"] for run in runs if run["run_type"] == "backfill"]
-        return states if len(states) == 2 and {"queued", "running"}.isdisjoint(states) else None
-
-    assert airflow.wait(done, 300, "the backfill") == ["success", "success"]
-    assert [len(audits(ward_root, window)) for window in ("2026-01", "2026-02")] == [1, 1]
-
-
-def _page_commands() -> list[str]:
-    """The commands of docs/airflow.md that are marked to be run on a scheduler."""
-    page = (Path(__file__).parents[2] / "docs" / "airflow.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"<!-- run: scheduler -->\n```bash\n(.*?)```", page, re.DOTALL)
-    return [line for block in blocks for line in block.splitlines() if line.strip()]
-
-
-def _run_in_shell(airflow: Any, command: str) -> str:
-    """One command of the page, with the deployment's variables; SQLite may be locked for a moment."""
-    for _ in range(6):
-        done = subprocess.run(["bash", "-c", command], env=airflow.env, capture_output=True, text=True, timeout=300)
-        if done.returncode == 0 or "locked" not in done.stderr:
-            break
-        time.sleep(5)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
-
-
-def test_the_commands_of_the_guide_lead_to_the_first_verdict(airflow: Any, ward_root: Path) -> None:
-    airflow.env.update({"WINDOW": "2026-04", "MLFLOW_TRACKING_URI": mlflow_uri(ward_root)})
-    commands = _page_commands()
-    assert len(commands) == 4
-    for command in commands:
-        dag = next((name for name in ("explanation_reference", "explanation_audit") if name in command), "")
-        if dag:
-            airflow.wait(lambda dag=dag: airflow.call("GET", f"dags?dag_id_pattern={dag}")["dags"], 180, dag)
-        shown = _run_in_shell(airflow, command)
-        kind = "manual" if "trigger" in command else "scheduled" if dag == "explanation_reference" else None
-        if kind:
-            runs = airflow.wait(lambda dag=dag: airflow.call("GET", f"dags/{dag}/dagRuns")["dag_runs"], 180, "a run")
-            (run,) = [run for run in runs if run["run_type"] == kind]
-            assert airflow.wait_for_run(dag, run["dag_run_id"]) == "success"
-    (april,) = audits(ward_root, "2026-04")
-    assert april.data.tags["dynamask.verdict"] == "drift"
-    assert "2026-04" in shown
+    first_verdict(airflow, "2026-04")
+    found = read_verdict(mlflow_uri(ward_root), "2026-04")
+    assert (found["window"], found["state"]) == ("2026-04", "drift")
+    assert "SpO2" in found["reason"]
