@@ -1,4 +1,4 @@
-"""`python -m benchmarks.gpu`: the fit on a GPU beside the CPU, with TF32 and autocast, and whether masks agree.
+"""`python -m benchmarks.gpu`: the fit on a GPU beside the CPU, with TF32, autocast and torch.compile.
 
 Never run on a GPU by the maintainers: the tables of whoever has one are welcome. Without one it says so and ends.
 """
@@ -74,6 +74,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "mps")
     parser.add_argument("--instances", type=int, nargs="*", default=[16, 256])
+    parser.add_argument("--compile", default="inductor", help="Backend of torch.compile, for the CNN; '' for none.")
     options = parser.parse_args()
     if options.device.startswith("cuda") and not torch.cuda.is_available():
         raise SystemExit("Expected CUDA on this machine, but torch finds none; --device cpu tries the script itself.")
@@ -90,6 +91,9 @@ def main() -> None:
             x = torch.randn(count, STEPS, CHANNELS, generator=torch.Generator().manual_seed(1))
             plain, expected = measure(network, x, "cpu", False)
             settings = {"float32": (network, False), "TF32": (network, True), "autocast": (Autocast(network), False)}
+            if name == "cnn" and options.compile:
+                compiled: nn.Module = torch.compile(network, backend=options.compile)  # type: ignore[assignment]
+                settings["torch.compile"] = (compiled, False)
             for setting, (asked, tf32) in settings.items():
                 seconds, masks = measure(asked, x, options.device, tf32)
                 off = float(np.abs(masks - expected).max())

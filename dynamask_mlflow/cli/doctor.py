@@ -146,6 +146,10 @@ def _mlflow() -> Iterator[Check]:
             yield Check("plugin", "broken", f"MLflow does not see {', '.join(lost)}", "install the package with pip")
             return
     yield Check("plugin", "ok", f"mlflow {mlflow.__version__} sees the evaluator and the dataset constructors")
+    from dynamask_mlflow.tracking.mlflow_internals import missing_internals
+
+    for text in missing_internals():
+        yield Check("plugin", "broken", text, "install an mlflow of docs/versions.md")
     uri = mlflow.get_tracking_uri()
     shown = without_secrets(uri)
     if urlsplit(uri).scheme not in ("http", "https"):

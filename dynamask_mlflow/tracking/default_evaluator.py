@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynamask_mlflow._logs import say
+from dynamask_mlflow.tracking.mlflow_internals import default_evaluator
 
 if TYPE_CHECKING:
     from dynamask_mlflow.tracking.evaluation_dataset import SequenceEvaluationDataset
@@ -34,11 +35,10 @@ class WithPredictions:
 
 def teach_default_evaluator() -> None:
     """Let MLflow's built-in evaluators know sequences; a second call does nothing."""
-    try:
-        from mlflow.models.evaluation.default_evaluator import BuiltInEvaluator
-    except ImportError:
+    evaluator = default_evaluator()
+    if evaluator is None:
         return
-    usual = BuiltInEvaluator.evaluate
+    usual = evaluator.evaluate
     if getattr(usual, _MARK, False):
         return
 
@@ -55,7 +55,7 @@ def teach_default_evaluator() -> None:
         return usual(self, dataset=dataset, model_type=model_type, model=stand_in, **others)
 
     setattr(evaluate, _MARK, True)
-    BuiltInEvaluator.evaluate = evaluate  # type: ignore[method-assign]
+    evaluator.evaluate = evaluate
 
 
 def _predictions(model: Any, dataset: SequenceEvaluationDataset, task: str) -> NDArray[Any] | None:

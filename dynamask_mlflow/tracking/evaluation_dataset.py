@@ -37,15 +37,21 @@ class SequenceEvaluationDataset(EvaluationDataset):
             path=path,
             digest=dataset.digest,
         )
-        self._hash = dataset.digest  # MLflow's own looks at ten rows
-        self._has_targets = sequences.targets is not None
-        self._labels_data = sequences.targets
-        self._sequences = sequences
+        self._sequences, self._content = sequences, dataset.digest
+
+    @property
+    def hash(self) -> str:
+        """The digest of the whole content; MLflow's own looks at ten rows."""
+        return self._content
+
+    @property
+    def has_targets(self) -> bool:
+        return self._sequences.targets is not None
 
     @property
     def labels_data(self) -> Any:
         """What MLflow's own evaluators compare predictions with; ours takes the targets from `sequences`."""
-        labels = self._labels_data
+        labels = self._sequences.targets
         if labels is not None and labels.ndim > 1:
             raise MlflowException.invalid_parameter_value(
                 "Expected one target for each sequence, as MLflow's default evaluator needs them, but got targets of "

@@ -9,8 +9,12 @@ from __future__ import annotations
 import difflib
 import logging
 
-_LOGGER = "mlflow.models.utils"
-_BEGIN, _MIDDLE = "Unrecognized params ", " are ignored for inference. Supported params are: "
+from dynamask_mlflow.tracking.mlflow_internals import (
+    PARAMS_BEGIN,
+    PARAMS_LOGGER,
+    PARAMS_MIDDLE,
+    check_params_warning,
+)
 
 
 class RefuseUnknownParams(logging.Filter):
@@ -22,9 +26,9 @@ class RefuseUnknownParams(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         message = record.getMessage()
-        if not message.startswith(_BEGIN):
+        if not message.startswith(PARAMS_BEGIN):
             return True
-        given, _, supported = message.removeprefix(_BEGIN).partition(_MIDDLE)
+        given, _, supported = message.removeprefix(PARAMS_BEGIN).partition(PARAMS_MIDDLE)
         if any(repr(name) not in supported for name in self.known):
             return True
         from mlflow.exceptions import MlflowException
@@ -39,6 +43,7 @@ class RefuseUnknownParams(logging.Filter):
 
 def refuse_unknown_params(known: frozenset[str]) -> None:
     """Have unknown parameters refused in this process; a second call changes nothing."""
-    logger = logging.getLogger(_LOGGER)
+    check_params_warning()
+    logger = logging.getLogger(PARAMS_LOGGER)
     if not any(isinstance(found, RefuseUnknownParams) and found.known == known for found in logger.filters):
         logger.addFilter(RefuseUnknownParams(known))

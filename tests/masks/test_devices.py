@@ -2,15 +2,21 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from networks import Recurrent
 from torch import Tensor, nn
 
-from dynamask_mlflow.masks import every_step, nested_contestant, soft_masks
+from dynamask_mlflow.masks import every_step, forward_answer, nested_contestant, soft_masks
 from dynamask_mlflow.masks.black_box import BlackBox
+from dynamask_mlflow.masks.change import contributions
+from dynamask_mlflow.masks.change.explain_change import _measure, _States
+from dynamask_mlflow.masks.change.question import Question
 from dynamask_mlflow.masks.config import ExplainConfig
 from dynamask_mlflow.masks.draws import Draws
+from dynamask_mlflow.masks.explain import explain
+from dynamask_mlflow.masks.forward_search import SegmentsFound
 from dynamask_mlflow.masks.operators import Batch
 from dynamask_mlflow.masks.registry import find_method
 
@@ -85,6 +91,39 @@ def test_algorithm_1_never_waits_for_the_device(deletion: bool, per_step: bool) 
 
 def test_recurrent_layers_do_not_make_it_wait() -> None:
     on_meta(Recurrent(CHANNELS), padded=True, fast=True)
+
+
+def test_forward_passes_alone_wait_only_in_the_search_which_decides_on_the_host(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cells, passes = torch.empty(5, STEPS, CHANNELS, device=META), torch.empty(5, device=META)
+    found = SegmentsFound(cells, cells, cells > 0, passes)
+    monkeypatch.setattr(forward_answer, "search_segments", lambda *_: found)
+    on_meta(Filter(per_step=False), "forward", padded=True)
+
+
+def test_contributions_to_a_change_wait_only_to_ask_whether_the_integral_has_settled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(contributions, "MOST_LEVELS", 0)
+    x = torch.zeros(5, STEPS, CHANNELS)
+    model = Filter(per_step=False)
+    ends = np.full(5, STEPS)
+    question = Question.open(model, x, "carry", ends, {"task": "classification", "output": "logits"})
+    box = BlackBox(model.to(META).requires_grad_(False), "classification", "logits")
+    states = _States(x, x, np.full(5, 2), STEPS, np.ones((5, STEPS), dtype=bool))
+    measured = _measure(question, box, states, META)
+    assert {values.device for values in vars(measured).values()} == {META}
+    assert measured.contributions.shape == x.shape
+
+
+def test_a_compiled_network_has_the_masks_of_the_network_itself() -> None:
+    torch.manual_seed(0)
+    network, x = Filter(per_step=False).eval(), torch.randn(3, STEPS, CHANNELS)
+    plain = explain(network, x, fast=True, progress=False)
+    compiled = explain(torch.compile(network, backend="eager"), x, fast=True, progress=False)
+    assert (plain.masks == compiled.masks).all()
+    assert (plain.attributions == compiled.attributions).all()
 
 
 def test_a_copy_to_the_host_would_be_noticed() -> None:

@@ -83,7 +83,7 @@ def empty_machine(tmp_path: Path) -> Iterator[tuple[Shell, str]]:
     from small_ward import build_ward, register
     from ward_settings import SETTINGS
 
-    build_ward(tmp_path / ".demo" / "dataset", "2024-09", ("2024-07", "2024-08", "2024-09"), "2023-06")
+    build_ward(tmp_path / ".demo" / "dataset", "2024-09", ("2024-08", "2024-09"), "2023-06")
     register(f"sqlite:///{tmp_path}/.demo/mlflow.db", tmp_path / "artifacts", "icu-mortality")
     foreign = ("AIRFLOW", "MLFLOW", "DYNAMASK", "WARD")
     env = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
@@ -103,28 +103,21 @@ def test_the_commands_of_the_guide_lead_to_verdicts(empty_machine: tuple[Shell, 
     shell, port = empty_machine
     airflow = Deployment(tmp_path, {}, int(port))
 
-    def runs(dag: str, kind: str) -> list[dict[str, str]]:
-        found = airflow.call("GET", f"dags/{dag}/dagRuns?limit=100")["dag_runs"]
-        return [run for run in found if run["run_type"] == kind]
-
-    def all_done(dag: str, kind: str, count: int) -> bool:
-        states = [run["state"] for run in runs(dag, kind)]
+    def succeeded(dag: str, kind: str) -> bool:
+        runs = airflow.call("GET", f"dags/{dag}/dagRuns?limit=100")["dag_runs"]
+        states = [run["state"] for run in runs if run["run_type"] == kind]
         assert "failed" not in states, shell.log.read_text(errors="replace")[-3000:]
-        return states.count("success") >= count
+        return "success" in states
 
     typed = commands()
-    assert sum("airflow" in line for line in typed) >= 10
+    assert sum("airflow" in line for line in typed) >= 8
     for line in typed:
         printed = shell.type(line.replace(PORT, port))
         if "api-server" in line:
             airflow.wait(airflow.log_in, 180, "the API server")
         elif f"unpause {REFERENCE}" in line:
-            airflow.wait(lambda: all_done(REFERENCE, "scheduled", 1), 300, "the reference")
+            airflow.wait(lambda: succeeded(REFERENCE, "scheduled"), 400, "the reference")
         elif "trigger" in line:
-            airflow.wait(lambda: all_done(AUDIT, "manual", 1), 300, "the audit")
+            airflow.wait(lambda: succeeded(AUDIT, "manual"), 400, "the audit")
         elif "audit show" in line:
             assert re.search(r"2024-09 +1 +default +drift", printed), printed
-    airflow.wait(lambda: all_done(AUDIT, "backfill", 2), 400, "the backfill")
-    shown = shell.type("dynamask-mlflow audit show --model icu-mortality --json")
-    verdicts = {entry["window"]: entry["verdict"] for entry in json.loads(shown[shown.index("[{") :].splitlines()[0])}
-    assert verdicts == {"2024-07": "ok", "2024-08": "ok", "2024-09": "drift"}

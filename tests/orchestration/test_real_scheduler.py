@@ -110,6 +110,21 @@ def test_an_asset_event_names_the_window(airflow: Any, ward_root: Path) -> None:
     assert march.data.tags["dynamask.verdict"] == "ok"
 
 
+def test_a_backfill_audits_each_month_once(airflow: Any, ward_root: Path) -> None:
+    span = {"from_date": "2026-01-01T00:00:00Z", "to_date": "2026-02-01T00:00:00Z", "max_active_runs": 1}
+    airflow.stop_scheduling()
+    airflow.call("POST", "backfills", {"dag_id": DAG, **span})
+    airflow.start_scheduling()
+
+    def done() -> list[str] | None:
+        runs = airflow.call("GET", f"dags/{DAG}/dagRuns?limit=100")["dag_runs"]
+        states = [run["state"] for run in runs if run["run_type"] == "backfill"]
+        return states if len(states) == 2 and {"queued", "running"}.isdisjoint(states) else None
+
+    assert airflow.wait(done, 300, "the backfill") == ["success", "success"]
+    assert [len(audits(ward_root, window)) for window in ("2026-01", "2026-02")] == [1, 1]
+
+
 def test_the_demo_gives_the_reference_and_reaches_a_verdict(airflow: Any, ward_root: Path) -> None:
     from dynamask_mlflow.cli.airflow_demo import first_verdict, read_verdict
 
