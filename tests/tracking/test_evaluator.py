@@ -204,6 +204,7 @@ def test_a_plain_function_of_labels_is_explained_beside_the_default_evaluator(
     masks = result.artifacts["dynamask_masks"].content.masks
     assert masks[:, -3:, 1].sum() > 0.5 * masks.sum()
     said = [r.getMessage() for r in caplog.records if r.name.startswith("dynamask_mlflow")]
+    said = [text for text in said if "never uploaded" not in text]  # what other runs left in the temporary folder
     assert len(said) == 2
     assert "labels alone" in said[0]
     assert "a plain function or an endpoint answers with predictions only" in said[1]
