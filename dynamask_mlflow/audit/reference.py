@@ -157,7 +157,8 @@ def finish_reference(request: ReferenceRequest, uris: Sequence[str]) -> Referenc
         "window": request.window,
         "split": request.split,
         "content": request.content,
-        "input_edges": [[plain(value) for value in row] for row in edges],
+        # To the last digit: a rounded edge would part stays that have the same value, as those of one sex have.
+        "input_edges": [[None if np.isnan(value) else float(value) for value in row] for row in edges],
         "explainer_digest": config.explainer_digest,
         "config": config.to_dict(),
         "dataset_digest": dataset_digest(request.data),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import mlflow
@@ -17,6 +18,7 @@ from dynamask_mlflow.audit import (
     NoDataError,
     ShardSpec,
     audit_history,
+    build_reference,
     compare_audits,
     fit_shard,
     plan_audit,
@@ -95,6 +97,16 @@ def test_a_unit_fault_in_the_second_channel_is_never_ok_and_says_what_it_does_to
     version = mlflow.MlflowClient().get_model_version("icu", "1")
     assert version.tags["dynamask.verdict"] == verdict.state
     assert version.tags["dynamask.alert"].startswith(str(verdict.state))
+
+
+def test_a_channel_of_two_values_that_is_as_it_was_has_not_moved(place, tmp_path):
+    whole = hospital()
+    x = whole.x.copy()
+    x[:, :, 3] = np.where(np.arange(len(x)) % 2 == 0, -1.1437266, 0.8743308)[:, None]  # sex, standardised
+    data = str(replace(whole, x=x).save(tmp_path / "sex"))
+    options = place.options(anchors=0, reference_instances=80, instances=60)
+    build_reference(MODEL, data, "2026-01", **options)
+    assert "Temp" not in run_audit(MODEL, data, "2026-02", **options).moved_inputs
 
 
 def test_a_model_that_fails_on_half_of_the_stays_is_inconclusive(place):
