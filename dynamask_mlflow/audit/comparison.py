@@ -11,7 +11,7 @@ import numpy as np
 from dynamask_mlflow.audit.arrays import MEASURED, AuditArrays, MadeFrom, evidence_of
 from dynamask_mlflow.audit.attributes import admission_days, with_facts
 from dynamask_mlflow.audit.config import AuditConfig
-from dynamask_mlflow.audit.culprit import LookUp, find_culprit
+from dynamask_mlflow.audit.culprit import LookUp, find_culprits
 from dynamask_mlflow.audit.errors import AuditError
 from dynamask_mlflow.audit.evidence import Evidence
 from dynamask_mlflow.audit.findings import findings
@@ -123,7 +123,7 @@ def _placed(
     days = admission_days(request.data, np.asarray(request.rows, dtype=np.intp), config)
     items = _item_lookup(request.data, reference, current, config)
     return replace(
-        evidence, culprit=find_culprit(evidence, violations, reference, current, config, days=days, items=items)
+        evidence, culprits=find_culprits(evidence, violations, reference, current, config, days=days, items=items)
     )
 
 

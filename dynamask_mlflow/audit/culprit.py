@@ -19,6 +19,7 @@ from dynamask_mlflow.audit.statistics.marginals import Bools, Floats
 from dynamask_mlflow.audit.verdict import Violation
 
 ALPHA = 0.05  # chance of naming any slice that is none
+MOST = 3  # channels that are placed
 LookUp = Callable[[str], ItemRows | None]
 
 
@@ -74,7 +75,7 @@ class Culprit:
         return [each for each in (self.found, self.within) if each is not None]
 
 
-def find_culprit(
+def find_culprits(
     evidence: Evidence,
     violations: Sequence[Violation],
     reference: Measured,
@@ -83,17 +84,31 @@ def find_culprit(
     *,
     days: Mapping[str, str] | None = None,
     items: LookUp | None = None,
-) -> Culprit | None:
-    """Search, if there is a finding to be explained and something to search in.
+) -> tuple[Culprit, ...]:
+    """Search, if there are findings to be explained and something to search in; those that could be placed come first.
 
     Args:
         days: stay -> day of admission, of the current window. items: the charted codes of a channel, where raw events
             are at hand.
     """
-    subject = _subject(evidence, violations, config)
-    if subject is None or not (reference.attributes and current.attributes):
-        return None
-    kind, channel = subject
+    if not (reference.attributes and current.attributes):
+        return ()
+    found = [
+        _find(subject, evidence, (reference, current), config, days or {}, items)
+        for subject in _subjects(evidence, violations, config)
+    ]
+    return tuple(sorted((each for each in found if each is not None), key=lambda each: each.found is None))
+
+
+def _find(
+    subject: tuple[str, str | None],
+    evidence: Evidence,
+    windows: tuple[Measured, Measured],
+    config: AuditConfig,
+    days: Mapping[str, str],
+    items: LookUp | None,
+) -> Culprit | None:
+    (kind, channel), (reference, current) = subject, windows
     table = items(channel) if items is not None and channel is not None else None
     rows, owners = _rows(kind, channel, evidence, reference, current, None if kind == "gaps" else table)
     news = table.news() if table is not None else ()
@@ -106,24 +121,24 @@ def find_culprit(
     if found is not None:
         inside = rows.slices[found.names[0]]
         within = smallest_slice(rows.within(inside), ALPHA, config.seed)
-    since = _since(rows.scores, inside & rows.current, owners, days or {}, config.seed)
+    since = _since(rows.scores, inside & rows.current, owners, days, config.seed)
     return Culprit(what, channel, found, within, since, news)
 
 
-def _subject(evidence: Evidence, violations: Sequence[Violation], config: AuditConfig) -> tuple[str, str | None] | None:
-    """What to place: the inputs that moved furthest, else the predictions, else the attention."""
+def _subjects(evidence: Evidence, violations: Sequence[Violation], config: AuditConfig) -> list[tuple[str, str | None]]:
+    """What to place: the inputs that warned, else those that moved furthest, else the predictions, else the attention."""
     kinds = {violation.kind for violation in violations}
-    if not kinds & {"attention", "trend", "predictions", "performance", "inputs", "subgroup"}:
-        return None
+    """What to place: inputs that warned, else the one that moved furthest, else the predictions, else the attention."""
+        return []
+    furthest: dict[str, str] = {}
     moved = _moved_inputs(evidence, config)
-    if moved:
-        warned = {violation.subject for violation in violations if violation.kind == "inputs"}
-        # What warned comes before what is only listed.
-        place, kind = max(moved, key=lambda each: (evidence.channel_names[each[0]] in warned, moved[each]))
-        return kind, evidence.channel_names[place]
-    if kinds & {"predictions", "performance"}:
-        return "predictions", None
-    return "attention", None
+    for place, kind in sorted(moved, key=lambda each: -moved[each]):
+        furthest.setdefault(evidence.channel_names[place], kind)
+    warned = {violation.subject for violation in violations if violation.kind == "inputs"}
+    chosen = [name for name in furthest if name in warned][:MOST] or list(furthest)[:1]
+    if chosen:
+        return [(furthest[name], name) for name in chosen]
+    return [("predictions" if kinds & {"predictions", "performance"} else "attention", None)]
 
 
 def _moved_inputs(evidence: Evidence, config: AuditConfig) -> dict[tuple[int, str], float]:

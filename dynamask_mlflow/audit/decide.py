@@ -46,7 +46,7 @@ def decide(evidence: Evidence, config: AuditConfig, **about: Any) -> Verdict:
         state=state,
         reasons=tuple(_reasons(state, violations, evidence, config)),
         diagnosis=(
-            *((evidence.culprit.sentence(),) if evidence.culprit is not None else ()),
+            *(culprit.sentence() for culprit in evidence.culprits),
             *diagnose(evidence, violations, config),
         ),
         violations=tuple(violations),
@@ -56,7 +56,7 @@ def decide(evidence: Evidence, config: AuditConfig, **about: Any) -> Verdict:
         moved_times=times,
         moved_inputs=_moved_inputs(evidence, config),
         subgroups=subgroup_sentences(evidence.groups, task_of(evidence), config),
-        culprit=() if evidence.culprit is None else evidence.culprit.names,
+        culprit=evidence.culprits[0].names if evidence.culprits else (),
         **about,
     )
 

@@ -72,7 +72,7 @@ class Evidence:
         noise: share that another seed of the explainer moves, between "channels" and "hours": the noise floor.
         under: the version that attention, predictions and inputs were asked of, if it is not the audited one.
         between_versions: predictions of both versions for the same stays of the window, old and new.
-        groups: what subgroups show, if they were asked for. culprit: where a finding sits, if that was searched.
+        groups: what subgroups show, if they were asked for. culprits: where findings sit, if that was searched.
         trend: the test of this window together with those of the audits before it; trend_windows: how many in all.
     """
 
@@ -106,7 +106,7 @@ class Evidence:
     under: str = ""
     between_versions: Shift | None = None
     groups: SubgroupTest | None = None
-    culprit: Culprit | None = None
+    culprits: tuple[Culprit, ...] = ()
 
 
 def quality_kind(name: str) -> str:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dynamask_mlflow.audit.attributes import SHIFTS, Facts, shift_codes_of, shift_numbers
 from dynamask_mlflow.audit.config import AuditConfig
-from dynamask_mlflow.audit.culprit import find_culprit
+from dynamask_mlflow.audit.culprit import find_culprits
 from dynamask_mlflow.audit.evidence import Evidence, slices_of
 from dynamask_mlflow.audit.items import ItemRows, read_items
 from dynamask_mlflow.audit.measure import input_summary
@@ -158,8 +158,8 @@ def _audit(
             means=np.concatenate([first.means, second.means]),
         )
 
-    found = find_culprit(evidence, violations, before, now, config, items=look)
-    return () if found is None else found.names
+    found = find_culprits(evidence, violations, before, now, config, items=look)
+    return found[0].names if found else ()
 
 
 def plant(pool: StayDataset, items: ItemRows, fault: Fault) -> tuple[StayDataset, ItemRows]:
