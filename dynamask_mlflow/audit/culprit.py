@@ -126,9 +126,9 @@ def _find(
 
 
 def _subjects(evidence: Evidence, violations: Sequence[Violation], config: AuditConfig) -> list[tuple[str, str | None]]:
-    """What to place: the inputs that warned, else those that moved furthest, else the predictions, else the attention."""
-    kinds = {violation.kind for violation in violations}
     """What to place: inputs that warned, else the one that moved furthest, else the predictions, else the attention."""
+    kinds = {violation.kind for violation in violations}
+    if not kinds & {"attention", "trend", "predictions", "performance", "inputs", "subgroup"}:
         return []
     furthest: dict[str, str] = {}
     moved = _moved_inputs(evidence, config)

@@ -146,8 +146,10 @@ def test_a_fault_under_one_item_id_is_placed_there_and_new_codes_are_told():
     found = s.smallest_slice(rows)
     assert found.names == ("item 2",)
     assert found.inside == pytest.approx(-0.5, abs=0.05)
-    (new,) = table.news()
-    assert new.sentence() == "Item 3 is new: it is in 100 % of the stays."
+    assert [item.sentence() for item in table.news()] == [
+        "Under item 2 the median of the charted values is 100, before 200.",
+        "Item 3 is new: it is in 100 % of the stays.",
+    ]
 
 
 def test_an_audit_by_groups_names_the_ward_of_a_fault(place, tmp_path):
