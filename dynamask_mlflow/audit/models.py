@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from dynamask_mlflow._model_uri import ModelUri
+from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.errors import AuditError
 from dynamask_mlflow.tracking.filters import equals
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dynamask_mlflow.evaluation.model_settings import ModelSettings
+    from dynamask_mlflow.evaluation.sequences import Sequences
 
 
 @dataclass(frozen=True)
@@ -78,12 +80,36 @@ def resolve_model(uri: str) -> ModelRef:
 
 @dataclass(frozen=True, eq=False)
 class LoadedModel:
-    """The network of a version, differentiable where it can be, its task, and its settings and reference."""
+    """A version as MLflow loads it, its task, and its settings and reference."""
 
-    network: torch.nn.Module
+    model: Any
     task: str
     settings: ModelSettings | None = None
     reference: NDArray[Any] | None = None
+
+    def network(self, sequences: Sequences, config: AuditConfig) -> tuple[torch.nn.Module, AuditConfig]:
+        """The network inside, or the model itself as one without gradients, and how it is called.
+
+        What the model was logged with (`inputs`, `layout`, `output_key`) holds unless the audit says otherwise.
+        """
+        from dynamask_mlflow.masks.errors import ModelError
+        from dynamask_mlflow.tracking.open_network import call_settings, open_network
+        from dynamask_mlflow.tracking.unwrap import NoModelError
+
+        default = AuditConfig()
+        logged = call_settings(self.model)
+        told = {name: value for name, value in logged.items() if getattr(config, name) == getattr(default, name)}
+        try:
+            network, called = open_network(self.model, sequences, self.task, config.with_options(**told), quiet=True)
+        except (ModelError, NoModelError) as error:
+            raise AuditError(str(error)) from error
+        classes = getattr(network, "classes", None)
+        if classes is not None and not set(classes.tolist()) <= {0, 1}:
+            raise AuditError(
+                f"Expected probabilities, or labels 0 and 1, but the model answers with {classes.tolist()}: which of "
+                "them is the risk cannot be told from one window to the next. Log a model that gives probabilities."
+            )
+        return network, called
 
 
 def load_network(ref: ModelRef, task: str | None, trust: str | list[str] | None = None) -> LoadedModel:
@@ -92,7 +118,7 @@ def load_network(ref: ModelRef, task: str | None, trust: str | list[str] | None 
     Args:
         trust: names of registered models that may bring code, or "all"; by default the variable DYNAMASK_TRUST.
     """
-    from dynamask_mlflow.tracking.unwrap import NoModelError, reference_of, settings_of
+    from dynamask_mlflow.tracking.unwrap import reference_of, settings_of
 
     model = _load(ref, trust)
     settings = settings_of(model)
@@ -101,24 +127,7 @@ def load_network(ref: ModelRef, task: str | None, trust: str | list[str] | None 
     known = task if settings is None else settings.task
     if known is None:
         raise AuditError(f"Expected the setting `task`, since {ref.uri} does not say what it predicts.")
-    try:
-        return LoadedModel(_network(model, known), known, settings, reference_of(model) if settings else None)
-    except NoModelError as error:
-        raise AuditError(f"Expected a model that predicts, but {ref.uri} does not: {error}.") from error
-
-
-def _network(model: Any, task: str) -> torch.nn.Module:
-    """The network inside, or the model itself as one without gradients."""
-    from dynamask_mlflow.masks.forward_only import ForwardOnly
-    from dynamask_mlflow.tracking.forward_model import Predictor
-    from dynamask_mlflow.tracking.unwrap import NoGradientsError, NoModelError, differentiable_network
-
-    try:
-        return differentiable_network(model)
-    except NoModelError:
-        raise
-    except NoGradientsError:
-        return ForwardOnly(Predictor(model, task))
+    return LoadedModel(model, known, settings, reference_of(model) if settings else None)
 
 
 def _load(ref: ModelRef, trust: str | list[str] | None) -> Any:

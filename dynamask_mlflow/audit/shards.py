@@ -119,12 +119,13 @@ def fit_shard(uri: str, loaded: dict[str, Any] | None = None) -> ShardResult:
             f"Expected the channels of {ref.uri} in its order, but the data have others: "
             f"{_first_difference(settings.channel_names or (), sequences.channel_names)}."
         )
+    network, called = model.network(sequences, config)
     measured = measure(
-        model.network,
+        network,
         sequences,
         patients,
         task=model.task,
-        config=config,
+        config=called,
         keep=spec.keep,
         reference=model.reference,
     )

@@ -103,7 +103,7 @@ def explain_sequences(uri: str, sequences: Sequences, task: str | None, settings
     """Masks of all the sequences by the model behind `uri`."""
     from dynamask_mlflow.masks.explain import explain as explain_arrays
 
-    model = open_model(uri, task, settings)
+    model = open_model(uri, task, settings, sequences)
     return explain_arrays(
         model.network,
         sequences.x,

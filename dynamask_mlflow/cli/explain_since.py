@@ -28,7 +28,7 @@ def explain_since(uri: str, sequences: Sequences, task: str | None, settings: di
     from dynamask_mlflow.evaluation.changes import numeric_times, refuse_other_models, whole_steps
     from dynamask_mlflow.masks.change.explain_change import explain_change
 
-    model = open_model(uri, task, settings)
+    model = open_model(uri, task, settings, sequences)
     refuse_other_models(model.network, sequences.side, model.config)
     times = numeric_times(sequences.times)
     return explain_change(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
+    from dynamask_mlflow.evaluation.sequences import Sequences
     from dynamask_mlflow.masks.config import ExplainConfig
 
 
@@ -22,12 +23,13 @@ class OpenModel:
     padding: Any
 
 
-def open_model(uri: str, task: str | None, settings: dict[str, Any]) -> OpenModel:
+def open_model(uri: str, task: str | None, settings: dict[str, Any], sequences: Sequences) -> OpenModel:
     """Load the model behind `uri`, with the settings it was logged with unless given."""
     import mlflow
 
     from dynamask_mlflow.masks.config import ExplainConfig
-    from dynamask_mlflow.tracking.unwrap import differentiable_network, reference_of, settings_of
+    from dynamask_mlflow.tracking.open_network import open_network
+    from dynamask_mlflow.tracking.unwrap import reference_of, settings_of
 
     model = mlflow.pyfunc.load_model(uri)
     own = settings_of(model)
@@ -36,4 +38,5 @@ def open_model(uri: str, task: str | None, settings: dict[str, Any]) -> OpenMode
         raise ValueError(f"Expected --task classification or --task regression, since {uri} does not say which it is.")
     config = ExplainConfig.from_mapping({**(own.explain if own else {}), **settings})
     padding = own.prefix_padding if own else None
-    return OpenModel(differentiable_network(model), kind, config, reference_of(model), padding)
+    network, config = open_network(model, sequences, kind, config)
+    return OpenModel(network, kind, config, reference_of(model), padding)

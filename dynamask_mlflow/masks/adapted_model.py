@@ -60,6 +60,8 @@ class AdaptedModel(nn.Module):
             raw = self.network(*values[: self.plan.positional], **named)
         y = read_output(raw, self.call.output_key)
         y = y.float() if y.is_floating_point() else y
+        if self.call.time_first and y.shape[:2] == (z.shape[1], len(z)) and (y.ndim == 3 or z.shape[1] != len(z)):
+            return y.transpose(0, 1)
         turned = self.call.channels_first and y.ndim == 3 and y.shape[2] == z.shape[1] != y.shape[1]
         return y.transpose(1, 2) if turned else y
 
@@ -72,12 +74,15 @@ class AdaptedModel(nn.Module):
         """What the model is given, for messages."""
         channels = channels if self.bound is None else self.bound.channels
         shape = f"(B, {channels}, {steps})" if self.call.channels_first else f"(B, {steps}, {channels})"
+        shape = f"({steps}, B, {channels})" if self.call.time_first else shape
         arguments = ", ".join(f"{argument} = {name}" for argument, name in self.plan.arguments)
         return f"{arguments} with x of shape {shape} and {str(self.dtype).removeprefix('torch.')}"
 
     def _given(self, values: Tensor) -> Tensor:
         """As the model takes it: floats in the precision of its weights, and in its layout."""
         values = values.to(self.dtype) if values.is_floating_point() else values
+        if values.ndim == 3 and self.call.time_first:
+            return values.transpose(0, 1)
         return values.transpose(1, 2) if self.call.channels_first and values.ndim == 3 else values
 
     def _inputs(self, z: Tensor, scale: float) -> dict[str, Tensor]:

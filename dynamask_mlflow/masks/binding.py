@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -14,10 +15,11 @@ from dynamask_mlflow.masks.adapted_model import AdaptedModel, BoundInputs, Model
 from dynamask_mlflow.masks.black_box import BlackBox, open_black_box
 from dynamask_mlflow.masks.config import ExplainConfig
 from dynamask_mlflow.masks.draws import Draws
-from dynamask_mlflow.masks.errors import LabelsError
+from dynamask_mlflow.masks.errors import LabelsError, ModelError
 from dynamask_mlflow.masks.fitted import Fitted
-from dynamask_mlflow.masks.forward_only import labelled
+from dynamask_mlflow.masks.forward_only import AT_ONCE, ForwardOnly, Labelled, classes_of
 from dynamask_mlflow.masks.model_call import CallPlan, ModelCall, plan_call
+from dynamask_mlflow.masks.model_output import read_output
 from dynamask_mlflow.masks.operators import MISSING, Batch
 from dynamask_mlflow.masks.side_inputs import SideInputs
 
@@ -74,7 +76,7 @@ class Binding:
         """Whether the model cannot be called as it is."""
         weights = self.model.parameters() if isinstance(self.model, nn.Module) else iter(())
         other = any(w.is_floating_point() and w.dtype != torch.float32 for w in weights)
-        told = self.call.channels_first or self.call.output_key is not None
+        told = self.call.channels_first or self.call.time_first or self.call.output_key is not None
         return self.widened or other or told or self.reads_output or not self.plan.is_plain
 
     def _further(self) -> list[str]:
@@ -187,14 +189,38 @@ def open_bound(binding: Binding, task: str, output: str, device: torch.device) -
     try:
         black_box = open_black_box(binding.model_of(rows, device), binding.inputs_of(rows, device), task, output)
     except LabelsError:
-        if task != "classification" or binding.widened:
+        if task != "classification":
             raise
-        # All inputs tell which labels there are.
-        model = labelled(binding.model_of(rows, device), binding.x.to(device))
-        binding = replace(binding, model=model, call=ModelCall(), plan=CallPlan())
-        black_box = open_black_box(binding.model, binding.inputs_of(rows, device), task, output)
+        network = with_classes(binding, device)
+        call = replace(binding.call, output_key=None)
+        binding = replace(binding, model=binding.model if network is None else network, call=call)
+        black_box = open_black_box(binding.model_of(rows, device), binding.inputs_of(rows, device), task, output)
+    except ModelError:
+        # A function of several arguments may be one of numpy arrays.
+        if isinstance(binding.model, nn.Module) or binding.plan.as_dict or len(binding.plan.arguments) < 2:
+            raise
+        arguments = [argument for argument, _ in binding.plan.arguments]
+        binding = replace(binding, model=ForwardOnly(binding.model, arguments=arguments))
+        black_box = open_black_box(binding.model_of(rows, device), binding.inputs_of(rows, device), task, output)
     reads_output = isinstance(black_box.model, AdaptedModel) and not binding.adapted
     return black_box, replace(binding, reads_output=True) if reads_output else binding
+
+
+def with_classes(binding: Binding, device: torch.device) -> Labelled | None:
+    """A model that answers with labels, as one that gives probabilities; all inputs tell which labels there are.
+
+    None where it answers with numbers that are no labels.
+    """
+
+    def answers(start: int, stop: int) -> Tensor:
+        rows = torch.arange(start, min(stop, len(binding.x)))
+        with torch.no_grad():
+            return read_output(binding.model_of(rows, device)(binding.inputs_of(rows, device)))
+
+    if answers(0, 2).is_floating_point():
+        return None
+    found = [answers(start, start + AT_ONCE).cpu().numpy() for start in range(0, len(binding.x), AT_ONCE)]
+    return Labelled(binding.model, classes_of(np.concatenate(found)), binding.call.output_key)
 
 
 def asks_for_missing(config: ExplainConfig) -> bool:

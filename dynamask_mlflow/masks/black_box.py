@@ -6,6 +6,7 @@ classification, C values for regression.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, Literal
@@ -22,6 +23,8 @@ from dynamask_mlflow.masks.model_call import CallPlan, ModelCall
 Output = Literal["logits", "probabilities", "values"]
 
 _TINY = 1e-7
+_logger = logging.getLogger(__name__)
+_told: set[str] = set()
 
 
 def resolve_device(device: str | torch.device) -> torch.device:
@@ -164,9 +167,10 @@ def _check_output(raw: Tensor, probe: Tensor, task: str) -> None:
     fits = raw.ndim in (1, 2, 3) and raw.shape[0] == batch and raw.numel() > 0
     # Values may be a forecast (B, H, d) of more steps than the input has.
     if not fits or (raw.ndim == 3 and raw.shape[1] > steps and task == "classification"):
+        hint = " If it takes (T, B, d), say layout='time_first'." if raw.ndim and raw.shape[0] == steps else ""
         raise ModelError(
             f"Expected an output of shape (B,), (B, C), (B, T) or (B, T, C) with B = {batch} and T = {steps}, "
-            f"but got {tuple(raw.shape)}."
+            f"but got {tuple(raw.shape)}.{hint}"
         )
     if not raw.is_floating_point():
         raise LabelsError(f"Expected logits, probabilities or values as floats, but the model returned {raw.dtype}.")
@@ -176,15 +180,22 @@ def _check_output(raw: Tensor, probe: Tensor, task: str) -> None:
 
 def _gives_probabilities(model: Model, probe: Tensor) -> bool:
     """Whether outputs are probabilities whatever comes in; exaggerated inputs give logits away."""
+    summed = True
     with torch.no_grad():
         for scale in (1.0, 0.0, -1.0, 3.0, -3.0, 10.0, -10.0):
             raw = model(probe, scale) if isinstance(model, AdaptedModel) else model(probe * scale)
             y = _with_time_axis(raw, probe.shape[1], classes=True)
             if bool((y < -1e-6).any()) or bool((y > 1 + 1e-6).any()):
                 return False
-            if y.shape[-1] > 1 and not torch.allclose(y.sum(-1), torch.ones_like(y[..., 0]), atol=1e-4):
-                return False
-    return True
+            summed = summed and (y.shape[-1] == 1 or torch.allclose(y.sum(-1), torch.ones_like(y[..., 0]), atol=1e-4))
+    if not summed and "labels" not in _told:
+        _told.add("labels")
+        _logger.warning(
+            "dynamask: the model's outputs lie between 0 and 1 but do not sum to 1, as those of several labels do. "
+            "They are read as logits of classes that exclude each other. To explain one label, give a model that "
+            "returns its probability alone."
+        )
+    return summed
 
 
 def _with_time_axis(y: Tensor, steps: int, *, classes: bool) -> Tensor:

@@ -13,7 +13,7 @@ from dynamask_mlflow.masks.target_spec import parse_target
 
 Task = Literal["classification", "regression"]
 TASKS = ("classification", "regression")
-LAYOUTS = ("channels_last", "channels_first")
+LAYOUTS = ("channels_last", "channels_first", "time_first")
 _DEVICE = re.compile(r"auto|(?:cpu|cuda|mps|xpu|hpu|xla|privateuseone)(?::\d{1,3})?")
 
 
@@ -115,8 +115,9 @@ class CallSettings(Settings):
     inputs: Mapping[str, str] | None = None
     """Argument of the model -> input of the data that it takes, see `ModelCall`; None goes by the names of the model's
     arguments."""
-    layout: Literal["auto", "channels_last", "channels_first"] = "auto"
-    """"channels_last" (B, T, d) or "channels_first" (B, d, T), as the model takes x; "auto" is the first."""
+    layout: Literal["auto", "channels_last", "channels_first", "time_first"] = "auto"
+    """"channels_last" (B, T, d), "channels_first" (B, d, T) or "time_first" (T, B, d), as the model takes x; "auto" is the
+    first."""
     output_key: str | int | None = None
     """Name or position of the tensor to explain, where the model returns several."""
     static_baseline: Annotated[Mapping[str, Any] | None, AfterValidator(_numbers_by_name)] = None

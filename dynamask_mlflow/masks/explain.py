@@ -15,7 +15,7 @@ from torch import Tensor
 
 from dynamask_mlflow._provenance import versions
 from dynamask_mlflow._settings import ConfigError
-from dynamask_mlflow.masks.adapted_model import Model
+from dynamask_mlflow.masks.adapted_model import AdaptedModel, Model
 from dynamask_mlflow.masks.batching import batch_size, in_batches
 from dynamask_mlflow.masks.binding import Binding, asks_for_missing, open_bound
 from dynamask_mlflow.masks.black_box import as_inputs, frozen, resolve_device
@@ -23,7 +23,7 @@ from dynamask_mlflow.masks.config import TASKS, ExplainConfig
 from dynamask_mlflow.masks.draws import Draws
 from dynamask_mlflow.masks.errors import ModelError
 from dynamask_mlflow.masks.fitted import Fitted, Tick
-from dynamask_mlflow.masks.forward_only import ForwardOnly, as_torch_model, unflattened
+from dynamask_mlflow.masks.forward_only import ForwardOnly, Labelled, as_torch_model, unflattened
 from dynamask_mlflow.masks.operators import parse_operators
 from dynamask_mlflow.masks.process_state import untouched_process
 from dynamask_mlflow.masks.registry import FORWARD_METHODS, find_method
@@ -141,7 +141,8 @@ def _check_forward(settings: ExplainConfig, model: Model) -> None:
             f"method={settings.method!r}, deletion={settings.deletion} and loss={settings.loss!r} need. Leave them "
             f"out, or choose the method among {', '.join(FORWARD_METHODS)}."
         )
-    if settings.method == "nested" and not isinstance(model, ForwardOnly):
+    inner = model.network if isinstance(model, AdaptedModel) else model
+    if settings.method == "nested" and not isinstance(inner, ForwardOnly | Labelled):
         _logger.warning(
             "dynamask: the model's output carries no gradient (argmax, .detach(), numpy or torch.no_grad() in it), "
             "so it is explained by %d forward passes an instance.",

@@ -11,40 +11,75 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from dynamask_mlflow.masks.model_output import read_output
+
 _logger = logging.getLogger(__name__)
 
 # What a label counts as a probability. Labels jump, so any number would do that a logarithm can take.
 _SURE = 0.99
-_AT_ONCE = 256
+AT_ONCE = 256
 
 
 class ForwardOnly(nn.Module):
     """A function of numpy arrays as a module on tensors, without gradients.
 
     Args:
-        function: (B, T, d) float32 to an array of B rows.
+        function: (B, T, d) float32 to an array of B rows; with several arguments it is called by their names.
         takes_tensors: the function takes a tensor, and only its answer is none.
         classes: labels that the function answers with; its answers then become probabilities.
+        arguments: what the function takes, in the order of its arguments.
     """
 
     def __init__(
-        self, function: Callable[[Any], Any], *, takes_tensors: bool = False, classes: Sequence[Any] | None = None
+        self,
+        function: Callable[..., Any],
+        *,
+        takes_tensors: bool = False,
+        classes: Sequence[Any] | None = None,
+        arguments: Sequence[str] = ("x",),
     ) -> None:
         super().__init__()
         self.function, self.takes_tensors = function, takes_tensors
         self.classes = None if classes is None else np.asarray(classes)
+        self.arguments = tuple(arguments)
 
-    def answers(self, x: Tensor) -> NDArray[Any]:
+    def answers(self, *inputs: Tensor, **named: Tensor) -> NDArray[Any]:
         """What the function says, as it says it."""
-        given = x.detach().clone() if self.takes_tensors else x.detach().cpu().numpy().copy()
+        given = dict(zip(self.arguments, inputs, strict=False)) | named
+        values = {name: self._given(value) for name, value in given.items()}
         with torch.no_grad():
-            found = self.function(given)
+            found = self.function(**values) if len(self.arguments) > 1 else self.function(*values.values())
         return found.detach().cpu().numpy() if isinstance(found, Tensor) else np.asarray(found)
 
-    def forward(self, x: Tensor) -> Tensor:
-        found = self.answers(x)
+    def _given(self, x: Tensor) -> Any:
+        return x.detach().clone() if self.takes_tensors else x.detach().cpu().numpy().copy()
+
+    def forward(self, *inputs: Tensor, **named: Tensor) -> Tensor:
+        found = self.answers(*inputs, **named)
         values = found if self.classes is None else _sure_of(found, self.classes)
-        return torch.as_tensor(np.array(values, dtype=np.float32), device=x.device)
+        device = next(iter((*inputs, *named.values()))).device
+        return torch.as_tensor(np.array(values, dtype=np.float32), device=device)
+
+    def with_classes(self, classes: Sequence[Any]) -> ForwardOnly:
+        return ForwardOnly(self.function, takes_tensors=self.takes_tensors, classes=classes, arguments=self.arguments)
+
+
+class Labelled(nn.Module):
+    """A network that answers with labels, as one that gives probabilities; it takes what the network takes.
+
+    Args:
+        output_key: of the labels in an output of several parts.
+    """
+
+    def __init__(self, network: Callable[..., Any], classes: Sequence[Any], output_key: str | int | None) -> None:
+        super().__init__()
+        self.network, self.output_key = network, output_key
+        self.classes = np.asarray(classes)
+
+    def forward(self, *inputs: Any, **named: Any) -> Tensor:
+        with torch.no_grad():
+            labels = read_output(self.network(*inputs, **named), self.output_key)
+        return torch.as_tensor(_sure_of(labels.cpu().numpy(), self.classes), device=labels.device)
 
 
 class Flattened(nn.Module):
@@ -81,6 +116,9 @@ def as_torch_model(model: Any, inputs: Tensor, task: str, shape: Sequence[int] |
     """
     if isinstance(model, ForwardOnly) or not callable(model):
         return model
+    several = getattr(model, "arguments", ())
+    if len(several) > 1:
+        return ForwardOnly(model, arguments=several)
     if shape is not None:
         if tuple(shape) != tuple(inputs.shape[1:]):
             raise ValueError(f"Expected sequences of shape (T, d) = {tuple(shape)}, but got {tuple(inputs.shape[1:])}.")
@@ -93,15 +131,23 @@ def as_torch_model(model: Any, inputs: Tensor, task: str, shape: Sequence[int] |
     return labelled(wrapped, inputs) if are_labels(wrapped.answers(inputs[:2])) else wrapped
 
 
-def labelled(model: Callable[[Tensor], Any], inputs: Tensor) -> ForwardOnly:
-    """A model that answers with labels, as one that gives probabilities, of the classes that the inputs have."""
+def labelled(model: ForwardOnly, inputs: Tensor) -> ForwardOnly:
+    """A function that answers with labels, as one that gives probabilities, of the classes that the inputs have."""
+    found = [model.answers(inputs[start : start + AT_ONCE]) for start in range(0, len(inputs), AT_ONCE)]
+    return model.with_classes(classes_of(np.concatenate(found)))
+
+
+def classes_of(labels: NDArray[Any]) -> list[Any]:
+    """All labels there are, 0 and 1 for whole numbers in any case, so that a risk is the probability of 1."""
     _logger.warning(
         "dynamask: the model answers with labels alone, so that a mask sees a cell only where it turns the label. "
         "Explain its probabilities or logits instead (predict_proba)."
     )
-    asked = model if isinstance(model, ForwardOnly) else ForwardOnly(model, takes_tensors=True)
-    found = [asked.answers(inputs[start : start + _AT_ONCE]) for start in range(0, len(inputs), _AT_ONCE)]
-    return ForwardOnly(asked.function, takes_tensors=asked.takes_tensors, classes=_classes(np.concatenate(found)))
+    found = set(np.unique(labels).tolist())
+    if all(isinstance(label, int | float | bool) and label in (0, 1) for label in found):
+        found |= {type(next(iter(found)))(0), type(next(iter(found)))(1)}
+    ordered = sorted(found)
+    return ordered if len(ordered) > 1 else [*ordered, _OTHER]
 
 
 def _on_rows(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -143,15 +189,6 @@ def are_labels(found: NDArray[Any]) -> bool:
     if found.dtype.kind != "f":
         return True
     return found.ndim == 1 and bool(np.isfinite(found).all()) and bool((found == np.round(found)).all())
-
-
-def _classes(labels: NDArray[Any]) -> list[Any]:
-    """All labels there are, 0 and 1 for whole numbers in any case, so that a risk is the probability of 1."""
-    found = set(np.unique(labels).tolist())
-    if all(isinstance(label, int | float | bool) and label in (0, 1) for label in found):
-        found |= {type(next(iter(found)))(0), type(next(iter(found)))(1)}
-    ordered = sorted(found)
-    return ordered if len(ordered) > 1 else [*ordered, _OTHER]
 
 
 _OTHER = "any other label"

@@ -11,6 +11,7 @@ from typing import Any
 from torch import jit, nn
 
 from dynamask_mlflow.masks.errors import ModelError
+from dynamask_mlflow.masks.forward_only import ForwardOnly, Labelled
 from dynamask_mlflow.masks.side_inputs import DERIVED, SideInputs
 
 _logger = logging.getLogger(__name__)
@@ -18,14 +19,17 @@ _logger = logging.getLogger(__name__)
 # Names that arguments have in the field, for each input. A mere "mask" can mean several, see `_of_name`.
 SYNONYMS = {
     "x": ("x", "values", "X", "series", "past_values", "inputs", "input", "src", "sequence", "sequences"),
-    "lengths": ("lengths", "length", "lens", "seq_lengths", "seq_lens", "sequence_lengths", "input_lengths", "x_lens"),
+    "lengths": (
+        "lengths", "length", "lens", "len", "seq_lengths", "seq_length", "seq_lens", "seq_len", "sequence_lengths",
+        "sequence_length", "input_lengths", "x_lens", "x_len", "x_lengths", "valid_len", "valid_lens", "n_steps",
+    ),
     "observed": ("observed", "observed_mask", "past_observed_mask", "missing_mask", "obs_mask", "is_observed"),
     "padding_mask": ("padding_mask", "key_padding_mask", "src_key_padding_mask", "pad_mask"),
     "attention_mask": ("attention_mask",),
     "valid": ("valid", "valid_mask"),
     "gaps": ("gaps", "time_gaps", "gap", "delta", "deltas", "delta_t", "time_delta", "time_deltas"),
     "static": ("static", "statics", "static_features", "static_real_features", "static_reals", "demographics"),
-}
+}  # fmt: skip
 _AMBIGUOUS = ("mask", "masks")
 
 
@@ -37,8 +41,8 @@ class ModelCall:
         inputs: argument of `forward` -> name of the input: "x", "lengths", "observed", "padding_mask" (True in the
             padding), "valid" (True where steps exist), "attention_mask" (the same as 0 and 1), "gaps" (time since a
             channel was last measured), or the name of a further input of the data.
-        layout: "channels_last" for (B, T, d), "channels_first" for (B, d, T); "auto" is channels last unless the
-            model's signature says otherwise.
+        layout: "channels_last" for (B, T, d), "channels_first" for (B, d, T), "time_first" for (T, B, d); "auto" is
+            channels last unless the model's signature says otherwise.
         output_key: name or position of the tensor to explain in an output of several.
     """
 
@@ -49,6 +53,10 @@ class ModelCall:
     @property
     def channels_first(self) -> bool:
         return self.layout == "channels_first"
+
+    @property
+    def time_first(self) -> bool:
+        return self.layout == "time_first"
 
 
 @dataclass(frozen=True)
@@ -89,11 +97,10 @@ def plan_call(model: Any, call: ModelCall, side: SideInputs) -> CallPlan:
     for parameter in parameters:
         if parameter.name == first:
             continue
-        needed = parameter.default is inspect.Parameter.empty
         source = _of_name(parameter.name, side)
-        if source is not None and (needed or source in held):
+        if source is not None and (parameter.needed or source in held):
             found[parameter.name] = source
-        elif needed:
+        elif parameter.needed:
             raise ModelError(
                 f"Expected to know what the model's argument {parameter.name!r} takes, but the data have "
                 f"{_words(['x', *side.given()])}. Say it with inputs={{{first!r}: 'x', {parameter.name!r}: ...}}; "
@@ -126,9 +133,7 @@ def _of_name(argument: str, side: SideInputs) -> str | None:
     )
 
 
-def _by_mapping(
-    mapping: Mapping[str, str], parameters: Sequence[inspect.Parameter] | None, side: SideInputs
-) -> CallPlan:
+def _by_mapping(mapping: Mapping[str, str], parameters: Sequence[_Argument] | None, side: SideInputs) -> CallPlan:
     known = {"x", "lengths", "observed", *DERIVED, *side.extras}
     for argument, name in mapping.items():
         if name not in known:
@@ -142,11 +147,11 @@ def _by_mapping(
         return CallPlan(tuple(mapping.items()), positional=0)
     names = [parameter.name for parameter in parameters]
     if all(argument in names for argument in mapping):
-        needed = [p.name for p in parameters if p.default is inspect.Parameter.empty and p.name not in mapping]
+        needed = [p.name for p in parameters if p.needed and p.name not in mapping]
         if needed:
             raise ModelError(f"Expected inputs for {_words(needed)}, which the model needs, but got {dict(mapping)}.")
         return _ordered(dict(mapping), names)
-    needed = [p.name for p in parameters if p.default is inspect.Parameter.empty]
+    needed = [p.name for p in parameters if p.needed]
     if len(names) == 1 or (len(needed) == 1 and not set(names) & set(mapping)):
         return CallPlan(tuple(mapping.items()), as_dict=True)  # its one argument is a dictionary
     raise ModelError(f"Expected inputs for the model's arguments {_words(names)}, but got {_words(list(mapping))}.")
@@ -161,24 +166,32 @@ def _ordered(found: Mapping[str, str], names: Sequence[str]) -> CallPlan:
     return CallPlan(arguments, positional)
 
 
-def _parameters(model: Any) -> list[inspect.Parameter] | None:
+@dataclass(frozen=True)
+class _Argument:
+    """One argument of a model; `needed` where it has no default."""
+
+    name: str
+    needed: bool = True
+
+
+def _parameters(model: Any) -> list[_Argument] | None:
     """What the model can be called with by name; None where that cannot be told."""
+    if isinstance(model, Labelled):
+        return _parameters(model.network)
+    if isinstance(model, ForwardOnly):
+        return [_Argument(name) for name in model.arguments]
     if isinstance(model, jit.ScriptModule):
         try:
             arguments = model.forward.schema.arguments[1:]  # type: ignore[attr-defined]
         except (AttributeError, RuntimeError):
             return None
-        kind, empty = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.empty
-        return [
-            inspect.Parameter(a.name, kind, default=a.default_value if a.has_default_value() else empty)
-            for a in arguments
-        ]
+        return [_Argument(a.name, not a.has_default_value()) for a in arguments]
     try:
         found = inspect.signature(model.forward if isinstance(model, nn.Module) else model).parameters.values()
     except (TypeError, ValueError):
         return None
     named = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    return [parameter for parameter in found if parameter.kind in named]
+    return [_Argument(p.name, p.default is inspect.Parameter.empty) for p in found if p.kind in named]
 
 
 _told: set[tuple[str, str]] = set()

@@ -102,20 +102,21 @@ def _usual(model: Any, dataset: SequenceEvaluationDataset, task: str) -> NDArray
 def _read(model: Any, dataset: SequenceEvaluationDataset, task: str) -> NDArray[Any]:
     """Classes (N,) or values by the same reading that the masks have; (N, ...) where there are several."""
     from dynamask_mlflow.evaluation.config import EvaluationConfig
-    from dynamask_mlflow.masks.forward_only import ForwardOnly
+    from dynamask_mlflow.masks.forward_only import ForwardOnly, Labelled
     from dynamask_mlflow.masks.predict import predict
     from dynamask_mlflow.metrics.shift import predicted_class
-    from dynamask_mlflow.tracking.evaluate_run import quiet_network
-    from dynamask_mlflow.tracking.unwrap import as_given, layout_of
+    from dynamask_mlflow.tracking.forward_model import own_labels
+    from dynamask_mlflow.tracking.open_network import open_network
 
-    sequences, inner = dataset.sequences, as_given(model)
-    config = EvaluationConfig()
-    network = quiet_network(inner, sequences, task, config)
-    if not isinstance(network, ForwardOnly):
-        config = config.with_options(layout=layout_of(inner, sequences.x.shape[1:]))
+    sequences = dataset.sequences
+    network, config = open_network(model, sequences, task, EvaluationConfig(), quiet=True)
+    if task == "classification" and isinstance(network, ForwardOnly):
+        labels = own_labels(network, sequences, config)
+        if labels is not None:
+            return labels
     outputs = predict(network, sequences.x, task=task, side=sequences.side, config=config)
     if task == "regression":
         return np.asarray(outputs[:, 0] if outputs.ndim == 2 and outputs.shape[1] == 1 else outputs)
     classes = predicted_class(outputs.astype(np.float64))
-    labels = network.classes if isinstance(network, ForwardOnly) else None
+    labels = network.classes if isinstance(network, ForwardOnly | Labelled) else None
     return np.asarray(classes if labels is None else labels[classes])

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
+
+from dynamask_mlflow.tracking.forward_answers import as_array
 
 _SECONDS = 60.0
 
@@ -18,6 +22,7 @@ class Endpoint:
         params: inference parameters of the model, for instance {"output": "probability"} for models of this package.
         headers: sent along, for instance {"Authorization": ...}.
         timeout: seconds that one request may take.
+        arguments: names of all inputs of a model that takes several, such as ("x", "lengths", "static").
 
     Example:
         >>> from dynamask_mlflow import Endpoint
@@ -32,17 +37,21 @@ class Endpoint:
         params: dict[str, Any] | None = None,
         headers: dict[str, str] | None = None,
         timeout: float = _SECONDS,
+        arguments: Sequence[str] = ("x",),
     ) -> None:
         url = url.rstrip("/")
         self.url = url if url.endswith("/invocations") else f"{url}/invocations"
         self._params, self._headers, self._timeout = params, headers, timeout
+        self.arguments = tuple(arguments)
 
-    def __call__(self, data: Any) -> NDArray[Any]:
-        """Predictions for an array (B, T, d) or (B, T d), or for a table."""
+    def __call__(self, data: Any = None, **named: Any) -> NDArray[Any]:
+        """Predictions for an array (B, T, d) or (B, T d), for a table, or for several inputs by name."""
         import requests
 
         if hasattr(data, "to_dict"):
             body: dict[str, Any] = {"dataframe_split": data.to_dict(orient="split", index=False)}
+        elif named:
+            body = {"inputs": {name: np.asarray(values).tolist() for name, values in named.items()}}
         else:
             body = {"inputs": np.asarray(data).tolist()}
         if self._params:
@@ -54,8 +63,7 @@ class Endpoint:
             )
         found = answer.json()
         predictions = found["predictions"] if isinstance(found, dict) and "predictions" in found else found
-        if isinstance(predictions, dict):
-            raise ValueError(f"Expected one output from {self.url}, but got {sorted(predictions)}.")
-        if predictions and isinstance(predictions[0], dict):
-            predictions = [list(row.values()) for row in predictions]
-        return np.asarray(predictions)
+        count = len(next(iter(named.values()))) if named else len(data)
+        if predictions and isinstance(predictions, list) and isinstance(predictions[0], dict):
+            predictions = pd.DataFrame(predictions)
+        return as_array(predictions, count)

@@ -7,11 +7,10 @@ import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mlflow.models.evaluation.base import EvaluationResult
 
-from dynamask_mlflow._logs import say
 from dynamask_mlflow._secrets import without_secrets
 from dynamask_mlflow._settings import check_mapping
 from dynamask_mlflow.evaluation.changes import explain_changes, require_changes
@@ -22,28 +21,14 @@ from dynamask_mlflow.evaluation.labels import labels_of
 from dynamask_mlflow.evaluation.model_settings import ModelSettings
 from dynamask_mlflow.evaluation.privacy import require_salt
 from dynamask_mlflow.evaluation.sequences import Sequences
-from dynamask_mlflow.masks.forward_only import ForwardOnly
 from dynamask_mlflow.masks.process_state import untouched_process
 from dynamask_mlflow.tracking.artifacts import CHANGE_TABLE, TABLE, write_artifacts
 from dynamask_mlflow.tracking.evaluation_dataset import SequenceEvaluationDataset
 from dynamask_mlflow.tracking.metric_log import Point, curve_points, scalar_metrics
+from dynamask_mlflow.tracking.open_network import open_network
 from dynamask_mlflow.tracking.spool import ARTIFACTS, Destination, discard, new_spool, write_manifest
-from dynamask_mlflow.tracking.unwrap import (
-    NoGradientsError,
-    NoModelError,
-    as_given,
-    differentiable_network,
-    layout_of,
-    model_id_of,
-    reference_of,
-    settings_of,
-    task_of,
-    with_probabilities,
-)
+from dynamask_mlflow.tracking.unwrap import as_given, model_id_of, reference_of, settings_of, task_of
 from dynamask_mlflow.tracking.upload import upload_or_keep
-
-if TYPE_CHECKING:
-    import torch
 
 _logger = logging.getLogger(__name__)
 
@@ -69,9 +54,7 @@ def run_evaluation(
         require_salt()
     task = task_of(model_type, settings)
     sequences = _named(dataset.sequences, settings)
-    network = network_of(model, sequences, task, config)
-    if settings is None and config.layout == "auto" and not isinstance(network, ForwardOnly):
-        config = config.with_options(layout=layout_of(model, sequences.x.shape[1:]))
+    network, config = open_network(model, sequences, task, config)
     with untouched_process(network):
         require_device(config.device)
         padding = settings.prefix_padding if settings else None
@@ -135,34 +118,6 @@ def _defaults_of(settings: ModelSettings | None) -> dict[str, Any]:
     if settings is None:
         return {}
     return {**settings.explain, **({} if settings.threshold is None else {"threshold": settings.threshold})}
-
-
-def network_of(model: Any, sequences: Sequences, task: str, config: EvaluationConfig) -> torch.nn.Module:
-    """The torch network inside the model, or the model itself as one without gradients, with a line that says so."""
-    try:
-        network = differentiable_network(model)
-    except NoModelError:
-        raise
-    except NoGradientsError as reason:
-        network = quiet_network(model, sequences, task, config)
-        say(f"dynamask: {reason}. It is explained by {config.forward_budget} forward passes an instance.")
-        return network
-    return with_probabilities(network, sequences.x, task, config.device)
-
-
-def quiet_network(model: Any, sequences: Sequences, task: str, config: EvaluationConfig) -> torch.nn.Module:
-    """As `network_of`, without the line."""
-    from dynamask_mlflow.tracking.forward_model import forward_network
-
-    try:
-        return with_probabilities(differentiable_network(model), sequences.x, task, config.device)
-    except NoModelError:
-        raise
-    except NoGradientsError:
-        x = sequences.x.transpose(0, 2, 1) if config.layout == "channels_first" else sequences.x
-        flat, names = config.shape is not None, sequences.channel_names
-        network: torch.nn.Module = forward_network(model, x, task, names, flat=flat)
-        return network
 
 
 def bytes_needed(config: EvaluationConfig, shape: tuple[int, ...]) -> int:

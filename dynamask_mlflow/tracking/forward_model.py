@@ -2,60 +2,142 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dynamask_mlflow._logs import say
+from dynamask_mlflow.evaluation.sequences import Sequences
+from dynamask_mlflow.masks.config import ExplainConfig
 from dynamask_mlflow.masks.errors import ModelError
 from dynamask_mlflow.masks.forward_only import ForwardOnly
+from dynamask_mlflow.tracking.forward_answers import as_array, decisions_of, inner_model, probabilities_of
+from dynamask_mlflow.tracking.table_columns import TableColumns
 
 Form = Callable[[NDArray[np.float32]], Any]
 """Sequences (B, T, d) as a model takes them."""
 
-# Outputs that say more than a label, the first of which is taken where a model gives several by name.
-_TELLING = ("probabilities", "probability", "probs", "output_probability", "logits", "scores", "predictions", "output")
+_TRIED = 32  # sequences that tell whether probabilities are more than labels
 
 
 class Predictor:
     """A model as a function of arrays (B, T, d). How it takes them is found out at the first call.
 
-    The signature decides where there is one: (-1, T, d), (-1, d, T), (-1, T d), or T d columns, by their names
-    ("HR_0", "t3_HR") or else time by time. Without a signature each of these is tried in turn.
+    The signature decides where there is one: (-1, T, d), (-1, d, T), (-1, T d), several tensors by name, or T d
+    columns, by their names ("HR_0", "t3_HR") or else time by time, with further columns for further inputs. Without a
+    signature each form of one array is tried in turn.
 
     Args:
         model: with `predict`, as MLflow's evaluators get it; or a function.
-        task: for "classification", `predict_proba` of the model inside is used where there is one.
+        task: for "classification", `predict_proba` or `decision_function` of the model inside is used where there is
+            one.
         channel_names: of the data, to read the names of columns.
+        shape: (T, d) of the sequences, for models that take a table.
         flat: the model takes windows in one row, whatever it says.
+        channels_first: x comes as (B, d, T).
+        output_key: of the output to read, where there are several.
     """
 
-    def __init__(self, model: Any, task: str, channel_names: Sequence[str] = (), *, flat: bool = False) -> None:
-        self._ask = _asked(model, task)
+    def __init__(
+        self,
+        model: Any,
+        task: str,
+        channel_names: Sequence[str] = (),
+        *,
+        shape: tuple[int, int] | None = None,
+        flat: bool = False,
+        channels_first: bool = False,
+        output_key: str | int | None = None,
+    ) -> None:
+        self._model = model
+        self._inner = inner_model(model)
+        self._ask = (probabilities_of(self._inner) if task == "classification" else None) or _predict(model)
         self._schema = _input_schema(model)
-        self._names = tuple(channel_names)
-        self._flat = flat
+        self._flat, self._channels_first, self._key = flat, channels_first, output_key
         self._form: Form | None = None
+        self.form = "arrays by name"
+        specs = None if self._schema is None else self._schema.inputs
+        self._specs = specs if specs and self._schema.is_tensor_spec() else None
+        self._columns: TableColumns | None = None
+        if specs and self._specs is None and shape is not None:
+            self._columns = TableColumns.of(specs, channel_names, shape)
+        self.arguments = self._arguments()
 
-    def __call__(self, x: NDArray[np.float32]) -> NDArray[Any]:
-        if self._form is not None:
-            return _as_array(self._ask(self._form(x)), len(x))
+    def _arguments(self) -> tuple[str, ...]:
+        """What it takes by name: "x" alone, or all its inputs."""
+        if self._specs is not None and len(self._specs) > 1:
+            return tuple(str(spec.name) for spec in self._specs)
+        if self._columns is not None:
+            return ("x", *self._columns.others)
+        told = getattr(self._model, "arguments", ())
+        session = getattr(self._inner, "get_inputs", None)  # of onnxruntime
+        names = [str(each.name) for each in session()] if callable(session) else list(told)
+        return tuple(names) if len(names) > 1 and self._schema is None else ("x",)
+
+    def __call__(self, x: NDArray[np.float32] | None = None, **named: NDArray[Any]) -> NDArray[Any]:
+        """Probabilities, margins or values of B sequences; several inputs are given by name."""
+        return self._answered(self._ask, x, named, self._key)
+
+    def labels(self, x: NDArray[np.float32] | None = None, **named: NDArray[Any]) -> NDArray[Any]:
+        """What `predict` of the model says, which is labels for most classifiers."""
+        return self._answered(_predict(self._model), x, named)
+
+    def use_margins(self) -> bool:
+        """Ask for decisions instead of probabilities; False where the model has none."""
+        found = decisions_of(self._inner)
+        self._ask = found or self._ask
+        return found is not None
+
+    def _answered(
+        self,
+        ask: Callable[[Any], Any],
+        x: NDArray[np.float32] | None,
+        named: Mapping[str, NDArray[Any]],
+        key: str | int | None = None,
+    ) -> NDArray[Any]:
+        if len(self.arguments) > 1:
+            given = dict(named) if x is None else {self.arguments[0]: x, **named}
+            count = len(next(iter(given.values())))
+            return as_array(ask(self._by_name(given)), count, key)
+        values = next(iter(named.values())) if x is None else x
+        if self._form is None:
+            return self._first(ask, values, key)
+        return as_array(ask(self._form(values)), len(values), key)
+
+    def _by_name(self, given: Mapping[str, NDArray[Any]]) -> Any:
+        if self._columns is not None:
+            return self._columns.table(given, channels_first=self._channels_first)
+        if self._specs is None:
+            return dict(given)
+        specs = {str(spec.name): spec for spec in self._specs}
+        return {name: _shaped(values, specs[name]) for name, values in given.items()}
+
+    def _first(self, ask: Callable[[Any], Any], x: NDArray[np.float32], key: str | int | None) -> NDArray[Any]:
         failures = []
         for words, form in self._forms(x.shape[1], x.shape[2]):
             try:
-                found = _as_array(self._ask(form(x)), len(x))
+                found = as_array(ask(form(x)), len(x), key)
             except Exception as error:
                 failures.append(f"{words}: {str(error).splitlines()[0][:200] if str(error) else type(error).__name__}")
                 continue
-            self._form = form
+            self._form, self.form = form, words
             return found
+        tried = f"it failed as {'; as '.join(failures)}" if failures else f"its signature takes {self._described()}"
         raise ModelError(
-            f"Expected a model that predicts from {len(x)} sequences of shape (T, d) = {x.shape[1:]}, but it failed as "
-            f"{'; as '.join(failures)}. Log it with a signature of one of these forms, or say shape=(T, d) if it takes "
-            "windows in one row."
+            f"Expected a model that predicts from {len(x)} sequences of shape (T, d) = {x.shape[1:]}, but {tried}. Log "
+            "it with a signature of one of the forms (-1, T, d), (-1, d, T), (-1, T d) or T d columns, or say "
+            "shape=(T, d) if it takes windows in one row."
         )
+
+    def _described(self) -> str:
+        inputs = [] if self._schema is None else self._schema.inputs
+        if self._specs is not None:
+            return ", ".join(f"{spec.name or 'a tensor'} of shape {tuple(spec.shape)}" for spec in inputs)
+        names = [str(spec.name) for spec in inputs]
+        return f"{len(names)} columns: {', '.join(names[:6])}{', ...' if len(names) > 6 else ''}"
 
     def _forms(self, steps: int, channels: int) -> Iterator[tuple[str, Form]]:
         import pandas as pd
@@ -83,85 +165,131 @@ class Predictor:
         import pandas as pd
 
         specs = self._schema.inputs
-        if not self._schema.is_tensor_spec():
-            names = [spec.name for spec in specs]
-            if len(names) == 1 and steps * channels > 1:
-                yield "a table of one column", lambda x: pd.DataFrame({names[0]: pd.Series(list(x), dtype=object)})
-            if len(names) == steps * channels:
-                order = column_order(names, self._names, steps)
-                dtypes = {spec.name: spec.type.to_numpy() for spec in specs}
-                yield (
-                    "a table of T d columns",
-                    lambda x: pd.DataFrame(x.reshape(len(x), -1)[:, order], columns=names).astype(dtypes),
-                )
+        if self._specs is None:
+            if len(specs) == 1 and steps * channels > 1:
+                name = specs[0].name
+                yield "a table of one column", lambda x: pd.DataFrame({name: pd.Series(list(x), dtype=object)})
+            columns = self._columns or TableColumns.of(specs, (), (steps, channels))
+            if columns is not None:
+                first = self._channels_first
+                yield "a table of T d columns", lambda x: columns.table({"x": x}, channels_first=first)
             return
         spec = specs[0]
-        name = spec.name if self._schema.has_input_names() else None
-        sizes = tuple(spec.shape[1:])
+        named = self._schema.has_input_names()
 
         def given(array: NDArray[Any]) -> Any:
             values = np.ascontiguousarray(array).astype(spec.type)
-            return values if name is None else {name: values}
+            return {spec.name: values} if named else values
 
-        def fits(*wanted: int) -> bool:
-            return len(sizes) == len(wanted) and all(a in (-1, b) for a, b in zip(sizes, wanted, strict=True))
-
-        if fits(steps, channels):
+        if _fits(spec, steps, channels):
             yield "an array (B, T, d)", given
-        if fits(channels, steps) and steps != channels:
+        if _fits(spec, channels, steps) and steps != channels:
             yield "an array (B, d, T)", lambda x: given(x.transpose(0, 2, 1))
-        if fits(steps * channels):
+        if _fits(spec, steps * channels):
             yield "an array (B, T d)", lambda x: given(x.reshape(len(x), -1))
 
 
-def forward_network(model: Any, x: NDArray[np.float32], task: str, channel_names: Sequence[str], *, flat: bool) -> Any:
-    """The model as a module without gradients. It is tried on two sequences; labels are collected from all of them."""
+@dataclass(frozen=True, eq=False)
+class ForwardModel:
+    """A model without gradients: the module that the engine asks, and in which form it is asked."""
+
+    network: ForwardOnly
+    form: str
+
+
+def forward_network(model: Any, sequences: Sequences, task: str, config: ExplainConfig) -> ForwardModel:
+    """The model as a module without gradients. It is tried on a few sequences; labels are collected from all of them.
+
+    Raises:
+        ModelError: if the model takes none of the forms that the data can have.
+    """
+    from dynamask_mlflow.masks.forward_only import are_labels, classes_of
+
+    shape = (sequences.x.shape[1], sequences.x.shape[2])
+    flat, turned = config.shape is not None, config.layout == "channels_first"
+    predictor = Predictor(
+        model,
+        task,
+        sequences.channel_names,
+        shape=shape,
+        flat=flat,
+        channels_first=turned,
+        output_key=config.output_key,
+    )
+    config = config.with_options(output_key=None)
+    network = ForwardOnly(predictor, arguments=predictor.arguments)
+    if task != "classification":
+        _asked_rows(network, sequences, config, 2)
+        return ForwardModel(network, predictor.form)
+    first = _asked_rows(network, sequences, config, _TRIED)
+    if first.ndim == 2 and bool(np.isin(first, (0, 1)).all()) and not predictor.use_margins():
+        say(
+            "dynamask: the model's probabilities are 0 and 1 alone, so that a mask sees a cell only where it turns the "
+            "label."
+        )
+    if are_labels(first):
+        network = network.with_classes(classes_of(_asked_rows(network, sequences, config)))
+    return ForwardModel(network, predictor.form)
+
+
+def own_labels(network: ForwardOnly, sequences: Sequences, config: ExplainConfig) -> NDArray[Any] | None:
+    """(N,) labels as `predict` of the model gives them; None where it gives something else."""
+    from dynamask_mlflow.masks.forward_only import are_labels
+
+    if not isinstance(network.function, Predictor):
+        return None
+    try:
+        asked = ForwardOnly(network.function.labels, arguments=network.arguments)
+        found = _asked_rows(asked, sequences, config)
+    except Exception:
+        return None
+    return found if found.ndim == 1 and are_labels(found) else None
+
+
+def _asked_rows(
+    network: ForwardOnly, sequences: Sequences, config: ExplainConfig, count: int | None = None
+) -> NDArray[Any]:
+    """The model's own answers to the first sequences, or to all of them, with everything that it takes beside x."""
     import torch
 
-    from dynamask_mlflow.masks.forward_only import are_labels, labelled
+    from dynamask_mlflow.evaluation.sanity import bind
+    from dynamask_mlflow.masks.adapted_model import AdaptedModel
+    from dynamask_mlflow.masks.forward_only import AT_ONCE
 
-    predictor = Predictor(model, task, channel_names, flat=flat)
-    first = predictor(x[:2])
-    network = ForwardOnly(predictor)
-    if task == "classification" and are_labels(first):
-        return labelled(network, torch.as_tensor(x))
-    return network
-
-
-def column_order(names: Sequence[str], channels: Sequence[str], steps: int) -> NDArray[np.intp]:
-    """Places t d + i of the columns, by names that hold a channel's name and a step; else as they stand.
-
-    Example:
-        >>> column_order(["HR_0", "HR_1", "BP_0", "BP_1"], ["HR", "BP"], 2).tolist()
-        [0, 2, 1, 3]
-    """
-    places = []
-    for name in names:
-        inside = [channel for channel in channels if str(channel) in str(name)]
-        channel = max(inside, key=lambda each: len(str(each)), default=None)
-        step = re.findall(r"\d+", str(name).replace(str(channel), " ", 1)) if channel is not None else []
-        if channel is None or len(step) != 1:
-            return np.arange(len(names))
-        places.append((int(step[0]), list(channels).index(channel)))
-    first = min(step for step, _ in places)
-    order = np.array([(step - first) * len(channels) + channel for step, channel in places])
-    return order if sorted(order.tolist()) == list(range(len(names))) else np.arange(len(names))
+    binding = bind(network, sequences, config)
+    total, parts = min(len(sequences), count or len(sequences)), []
+    for start in range(0, total, AT_ONCE):
+        rows = torch.arange(start, min(start + AT_ONCE, total))
+        asked, z = binding.model_of(rows, torch.device("cpu")), binding.inputs_of(rows, torch.device("cpu"))
+        named = asked.arguments(z) if isinstance(asked, AdaptedModel) else {network.arguments[0]: z}
+        parts.append(network.answers(**named))
+    return np.concatenate(parts)
 
 
-def _asked(model: Any, task: str) -> Callable[[Any], Any]:
-    """`predict_proba` of the model inside, or the model's own `predict`."""
-    from mlflow.pyfunc import PyFuncModel, _ServedPyFuncModel
+def _fits(spec: Any, *wanted: int) -> bool:
+    sizes = tuple(spec.shape[1:])
+    return len(sizes) == len(wanted) and all(a in (-1, b) for a, b in zip(sizes, wanted, strict=True))
 
-    if task == "classification" and isinstance(model, PyFuncModel) and not isinstance(model, _ServedPyFuncModel):
-        try:
-            raw = model.get_raw_model()  # type: ignore[no-untyped-call]
-        except Exception:
-            raw = None
-        chances = getattr(raw, "predict_proba", None)
-        if callable(chances):
-            return lambda data: chances(next(iter(data.values())) if isinstance(data, dict) else data)
+
+def _shaped(values: NDArray[Any], spec: Any) -> NDArray[Any]:
+    """An input in the shape and type that a signature tells."""
+    forms = [values]
+    if values.ndim == 3:
+        forms += [values.transpose(0, 2, 1), values.reshape(len(values), -1)]
+    if values.ndim == 1:
+        forms.append(values[:, None])
+    if values.ndim == 2 and values.shape[1] == 1:
+        forms.append(values[:, 0])
+    fitting = next((form for form in forms if _fits(spec, *form.shape[1:])), values)
+    return np.ascontiguousarray(fitting).astype(spec.type)
+
+
+def _predict(model: Any) -> Callable[[Any], Any]:
+    """`predict` of a model, or the function that it is."""
     function: Any = getattr(model, "predict", model)
     if callable(function):
+        if getattr(model, "arguments", ()):  # an endpoint, which is given several inputs by name
+            return lambda data: model(**data) if isinstance(data, dict) else model(data)
         asked: Callable[[Any], Any] = function
         return asked
     raise ModelError(f"Expected a model with `predict` or a function, but got {type(model).__name__}.")
@@ -171,30 +299,3 @@ def _input_schema(model: Any) -> Any:
     metadata = getattr(model, "metadata", None)
     found = getattr(metadata, "get_input_schema", None)
     return found() if callable(found) else None
-
-
-def _as_array(found: Any, count: int) -> NDArray[Any]:
-    """(B,), (B, C), ... out of an array, a table, a list, or one of several named outputs."""
-    if isinstance(found, Mapping):
-        found = _one_of(found, count)
-    values = getattr(found, "to_numpy", None)
-    array = values() if callable(values) else np.asarray(found)
-    if array.dtype == object:
-        array = np.asarray(array.tolist())
-    if array.ndim == 0 or len(array) != count:
-        raise ValueError(f"Expected {count} answers to {count} sequences, but got an array of shape {array.shape}.")
-    return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
-
-
-def _one_of(outputs: Mapping[str, Any], count: int) -> Any:
-    if "predictions" in outputs and len(outputs) == 1:
-        return outputs["predictions"]
-    arrays = {
-        str(name): value for name, value in outputs.items() if np.ndim(value) >= 1 and np.shape(value)[0] == count
-    }
-    known = [name for word in _TELLING for name in arrays if name.lower() == word]
-    floats = [name for name in arrays if np.asarray(arrays[name]).dtype.kind == "f"]
-    chosen = known or (floats if len(floats) == 1 else list(arrays) if len(arrays) == 1 else [])
-    if not chosen:
-        raise ValueError(f"Expected one output, or one named as {_TELLING}, but got {sorted(outputs)}.")
-    return arrays[chosen[0]]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
 from numpy.typing import NDArray
 
 from dynamask_mlflow.evaluation.model_settings import ModelSettings
 from dynamask_mlflow.evaluation.sequence_model import SequenceModel
+from dynamask_mlflow.tracking.endpoint import Endpoint
 
 if TYPE_CHECKING:
     import torch
@@ -41,7 +41,7 @@ def as_given(model: Any) -> Any:
     waiting, seen = [predict], set()
     while waiting:
         function = waiting.pop()
-        if isinstance(function, torch.nn.Module | SequenceModel):
+        if isinstance(function, torch.nn.Module | SequenceModel | Endpoint):
             return function
         if id(function) in seen or not isinstance(function, FunctionType):
             continue
@@ -81,29 +81,6 @@ def differentiable_network(model: Any) -> torch.nn.Module:
     raise NoGradientsError(
         f"expected a torch network inside the model (loader {model.loader_module!r}), but found {what}"
     )
-
-
-def with_probabilities(network: torch.nn.Module, x: NDArray[np.float32], task: str, device: str) -> torch.nn.Module:
-    """The network, or one that gives probabilities where it answers with labels alone.
-
-    It is tried in evaluation mode, so that nothing in it changes. Other faults are for the fit to name.
-    """
-    import torch
-
-    from dynamask_mlflow.masks.black_box import frozen, resolve_device
-    from dynamask_mlflow.masks.forward_only import labelled
-    from dynamask_mlflow.masks.process_state import untouched_process
-
-    if task != "classification":
-        return network
-    where = resolve_device(device)
-    try:
-        with untouched_process(network), frozen(network, where), torch.no_grad():
-            y = network(torch.tensor(x[:2], device=where))
-            labels = isinstance(y, torch.Tensor) and not y.is_floating_point()
-            return labelled(network, torch.as_tensor(x, device=where)) if labels else network
-    except Exception:
-        return network
 
 
 def layout_of(model: Any, shape: tuple[int, ...]) -> Literal["auto", "channels_first"]:

@@ -19,7 +19,8 @@ from small_evaluations import QUICK, X, Y, data, evaluate
 from small_networks import CHANNELS, NAMES, STEPS, GRUClassifier, StepwiseClassifier, sequences
 
 from dynamask_mlflow.masks.errors import ModelError
-from dynamask_mlflow.tracking.forward_model import Predictor, column_order
+from dynamask_mlflow.tracking.forward_model import Predictor
+from dynamask_mlflow.tracking.table_columns import column_places
 
 TRAIN, LABELS = sequences(400, seed=3)
 LAST = (slice(None), slice(-3, None), 1)
@@ -109,13 +110,15 @@ def test_a_model_that_takes_no_form_of_the_data_is_refused_with_all_of_them() ->
 def test_named_outputs_are_chosen_or_listed() -> None:
     both = Predictor(lambda x: {"label": np.zeros(len(x), int), "probabilities": np.ones((len(x), 2)) / 2}, "x")
     assert both(X[:3]).shape == (3, 2)
-    with pytest.raises(ModelError, match=r"but got \['a', 'b'\]"):
+    told = Predictor(lambda x: {"a": np.zeros(len(x)), "b": np.ones(len(x))}, "x", output_key="b")
+    assert told(X[:3]).tolist() == [1, 1, 1]
+    with pytest.raises(ModelError, match=r"but got \['a', 'b'\]: say which with output_key"):
         Predictor(lambda x: {"a": np.zeros(len(x)), "b": np.zeros(len(x))}, "x")(X[:3])
 
 
 def test_names_that_do_not_say_a_cell_leave_the_order() -> None:
-    assert column_order(["f0", "f1", "f2", "f3"], ["HR", "BP"], 2).tolist() == [0, 1, 2, 3]
-    assert column_order(["t1_HR", "t1_BP", "t2_HR", "t2_BP"], ["HR", "BP"], 2).tolist() == [0, 1, 2, 3]
+    assert column_places(["f0", "f1", "f2", "f3"], ["HR", "BP"], (2, 2)).tolist() == [0, 1, 2, 3]
+    assert column_places(["t1_HR", "t1_BP", "t2_HR", "t2_BP"], ["HR", "BP"], (2, 2)).tolist() == [0, 1, 2, 3]
 
 
 @pytest.fixture

@@ -13,7 +13,10 @@ from mlflow.pyfunc import _ServedPyFuncModel
 from mlflow.pyfunc.scoring_server.client import ScoringServerClient
 from small_networks import GRUClassifier, sequences
 
-from dynamask_mlflow.tracking.unwrap import NoGradientsError, as_given, differentiable_network, with_probabilities
+from dynamask_mlflow.evaluation.sequences import as_sequences
+from dynamask_mlflow.masks.config import ExplainConfig
+from dynamask_mlflow.tracking.open_network import open_network
+from dynamask_mlflow.tracking.unwrap import NoGradientsError, as_given, differentiable_network
 
 X, _ = sequences(4)
 
@@ -93,9 +96,9 @@ def test_a_sklearn_model_has_none(tmp_path: Path) -> None:
 
 
 def test_a_network_that_answers_with_labels_gives_probabilities() -> None:
-    network = GRUClassifier()
-    assert with_probabilities(network, X, "classification", "cpu") is network
-    labels = with_probabilities(Labels(), X, "classification", "cpu")
+    network, data = GRUClassifier(), as_sequences(X)
+    assert open_network(network, data, "classification", ExplainConfig())[0] is network
+    labels, _ = open_network(Labels(), data, "classification", ExplainConfig())
     chances = labels(torch.as_tensor(X))
     assert chances.shape == (4, 2)
     torch.testing.assert_close(chances.amax(1), torch.full((4,), 0.99))
