@@ -16,6 +16,7 @@ from dynamask_mlflow.cli.experiment_all import all_
 from dynamask_mlflow.cli.experiment_arena import ablation, arena, coefficients
 from dynamask_mlflow.cli.experiment_audits import places, subgroups
 from dynamask_mlflow.cli.experiment_change import change
+from dynamask_mlflow.cli.experiment_forward import forward
 from dynamask_mlflow.cli.experiment_zoo import zoo
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ experiment.add_command(arena)
 experiment.add_command(ablation)
 experiment.add_command(coefficients)
 experiment.add_command(zoo)
+experiment.add_command(forward)
 experiment.add_command(subgroups)
 experiment.add_command(places)
 experiment.add_command(change)

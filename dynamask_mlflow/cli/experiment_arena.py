@@ -108,7 +108,8 @@ def ablation(seeds: str, instances: int, update: Path | None) -> None:
 @click.command("coefficients")
 @click.option("--rows", help="Rows, tasks or families, separated by commas. Default: all that are not held out.")
 @click.option("--instances", type=click.IntRange(min=1), default=24, show_default=True, help="For each row and seed.")
-def coefficients(rows: str | None, instances: int) -> None:
+@click.option("--forward", is_flag=True, help="Of models without gradients.")
+def coefficients(rows: str | None, instances: int, forward: bool) -> None:
     """Fit the weights of the mask coefficients anew, and compare them with those of the package.
 
     A logistic regression of planted truth on what the coefficients depend on, over the arena's choosing seeds and its
@@ -117,6 +118,7 @@ def coefficients(rows: str | None, instances: int) -> None:
     import torch
 
     from dynamask_mlflow.experiments.arena.coefficient_fit import fit_coefficients, open_rows, weights_table
+    from dynamask_mlflow.experiments.arena.outcome import OURS
     from dynamask_mlflow.experiments.arena.rows import CHOOSING_SEEDS
     from dynamask_mlflow.experiments.arena.run import chosen_rows
     from dynamask_mlflow.experiments.table import as_text
@@ -127,10 +129,13 @@ def coefficients(rows: str | None, instances: int) -> None:
         chosen = [row for row in open_rows() if row in named]
         if not chosen:
             raise ValueError(f"Expected rows that are not held out and answer once a sequence, but got {rows!r}.")
-        fitted = fit_coefficients(CHOOSING_SEEDS, instances, chosen, report=lambda line: click.echo(line, err=True))
+        method = "forward" if forward else OURS
+        fitted = fit_coefficients(
+            CHOOSING_SEEDS, instances, chosen, report=lambda line: click.echo(line, err=True), method=method
+        )
     except ValueError as error:
         raise click.ClickException(str(error)) from error
-    click.echo(as_text(weights_table(fitted)))
+    click.echo(as_text(weights_table(fitted, method)))
 
 
 def _command(rows: str | None, methods: str | None, seeds: str, instances: int, update: Path) -> str:

@@ -20,8 +20,8 @@ from dynamask_mlflow.experiments.arena.case import arena_case
 from dynamask_mlflow.experiments.arena.outcome import OURS, existing, explained
 from dynamask_mlflow.experiments.arena.rows import ROWS, Row
 from dynamask_mlflow.experiments.protocol import Case
-from dynamask_mlflow.masks import sequence_answer
-from dynamask_mlflow.masks.coefficients import WEIGHTS, CoefficientWeights, cell_features, coefficients
+from dynamask_mlflow.masks import forward_answer, sequence_answer
+from dynamask_mlflow.masks.coefficients import FORWARD_WEIGHTS, WEIGHTS, CoefficientWeights, cell_features, coefficients
 
 FEATURES = tuple(field.name for field in fields(CoefficientWeights) if field.name != "intercept")
 
@@ -45,21 +45,27 @@ def fit_coefficients(
     instances: int,
     rows: Sequence[Row] | None = None,
     report: Callable[[str], None] = lambda line: None,
+    *,
+    method: str = OURS,
 ) -> CoefficientWeights:
-    """Explain the rows' sequences, and fit the weights to all their cells."""
+    """Explain the rows' sequences, and fit the weights to all their cells.
+
+    Args:
+        method: "ours", or "forward" for the weights of models without gradients.
+    """
     parts = []
     for row in rows or open_rows():
         for seed in seeds:
             case = arena_case(row.name, seed, instances)
-            parts.append(cells_of(case, seed))
+            parts.append(cells_of(case, seed, method))
             report(f"{row.name}, seed {seed}: {len(parts[-1].salient)} cells")
     return logistic_regression(parts)
 
 
-def cells_of(case: Case, seed: int) -> Cells:
-    """The cells of a case, as the default sees them before it gives them coefficients."""
-    with _recorded() as found:
-        explained(case, OURS, seed)
+def cells_of(case: Case, seed: int, method: str = OURS) -> Cells:
+    """The cells of a case, as the method sees them before it gives them coefficients."""
+    with _recorded(method) as found:
+        explained(case, method, seed)
     features = np.concatenate([values for values, _ in found], axis=1)[:, : len(case.x)]
     read = ~np.concatenate([unread for _, unread in found])[: len(case.x)] & existing(case)
     assert case.truth is not None
@@ -81,15 +87,15 @@ def logistic_regression(parts: Sequence[Cells]) -> CoefficientWeights:
     return CoefficientWeights(*found)
 
 
-def weights_table(fitted: CoefficientWeights) -> list[list[str]]:
+def weights_table(fitted: CoefficientWeights, method: str = OURS) -> list[list[str]]:
     """Fitted and shipped weights."""
-    shipped = asdict(WEIGHTS)
+    shipped = asdict(WEIGHTS if method == OURS else FORWARD_WEIGHTS)
     body = [[name, f"{value:.3f}", f"{shipped[name]:.3f}"] for name, value in asdict(fitted).items()]
     return [["weight", "fitted", "shipped"], *body]
 
 
 @contextmanager
-def _recorded() -> Iterator[list[tuple[NDArray[Any], NDArray[Any]]]]:
+def _recorded(method: str) -> Iterator[list[tuple[NDArray[Any], NDArray[Any]]]]:
     """Record the features and the unread cells of every batch that is explained."""
     found: list[tuple[NDArray[Any], NDArray[Any]]] = []
 
@@ -98,5 +104,5 @@ def _recorded() -> Iterator[list[tuple[NDArray[Any], NDArray[Any]]]]:
         found.append((features.numpy().astype(np.float64), unread.numpy()))
         return coefficients(*args)
 
-    with patch.object(sequence_answer, "coefficients", record):
+    with patch.object(sequence_answer if method == OURS else forward_answer, "coefficients", record):
         yield found

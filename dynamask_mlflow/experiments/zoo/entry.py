@@ -10,7 +10,7 @@ from typing import Any
 
 from dynamask_mlflow.experiments.zoo.planted import Planted, one_event
 
-MODULES = ("torch_entries", "forward_entries")
+MODULES = ("torch_entries", "forward_entries", "library_entries")
 """Modules of this package whose ENTRIES make the zoo."""
 
 
@@ -22,11 +22,13 @@ class Entry:
         name: of the registered model, prefixed by "zoo-", and of the row.
         about: what is particular about it, a few words for the table.
         register: takes the planted training data and the name to register under; trains, logs and registers the model
-            and returns its URI, or whatever else `mlflow.models.evaluate` takes as a model.
+            and returns its URI, or whatever else `mlflow.models.evaluate` takes as a model; a context of that where
+            something has to run meanwhile.
         planted: takes a number of sequences and a seed.
         model_type, options: for `mlflow.models.evaluate`; the options are those of the evaluator.
         dataset: keywords for `mlflow.data.from_sequences` beside those that the planted data bring.
         rivals: methods beside the default one.
+        training: sequences to train on, where the usual number is not enough.
         needs: packages; without them the kind is left out, and the table says so.
     """
 
@@ -38,6 +40,7 @@ class Entry:
     options: Mapping[str, Any] = field(default_factory=dict)
     dataset: Mapping[str, Any] = field(default_factory=dict)
     rivals: tuple[str, ...] = ("ig", "random")
+    training: int | None = None
     needs: tuple[str, ...] = ()
 
     @property

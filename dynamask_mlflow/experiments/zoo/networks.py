@@ -130,15 +130,19 @@ class GruD(nn.Module):
 
     def states(self, x: Tensor, mask: Tensor, delta: Tensor) -> Tensor:
         """(B, WIDTH): the mean of the hidden states."""
+        return self.each_state(x, mask, delta).mean(1)
+
+    def each_state(self, x: Tensor, mask: Tensor, delta: Tensor) -> Tensor:
+        """(B, T, WIDTH)."""
         hidden = x.new_zeros(x.shape[0], WIDTH)
-        total = torch.zeros_like(hidden)
+        found = []
         for t in range(x.shape[1]):
             kept = torch.exp(-torch.relu(self.input_decay * delta[:, t]))
             value = mask[:, t] * x[:, t] + (1 - mask[:, t]) * kept * x[:, t]
             hidden = hidden * torch.exp(-torch.relu(self.hidden_decay(delta[:, t])))
             hidden = self.cell(torch.cat([value, mask[:, t]], 1), hidden)
-            total = total + hidden
-        return total / x.shape[1]
+            found.append(hidden)
+        return torch.stack(found, 1)
 
 
 class GruDWithStatic(GruD):
@@ -148,8 +152,10 @@ class GruDWithStatic(GruD):
 
 
 class GruDAlone(GruD):
+    """Without static features; it remembers the largest states, so that it learns to count in a short training."""
+
     def forward(self, values: Tensor, mask: Tensor, delta: Tensor) -> Tensor:
-        out: Tensor = self.head(self.states(values, mask, delta))
+        out: Tensor = self.head(self.each_state(values, mask, delta).amax(1))
         return out
 
 

@@ -15,10 +15,22 @@ START, END = "<!-- zoo: begin -->", "<!-- zoo: end -->"
 
 def zoo_table(rows: Sequence[Row]) -> list[list[str]]:
     """Heading first, then a row a kind."""
-    table = [["model", "what is particular", "accuracy or R²", "ours", "IG", "random", "ordering by", "s an instance"]]
+    table = [
+        [
+            "model",
+            "what is particular",
+            "accuracy or R²",
+            "ours",
+            "IG",
+            "occlusion",
+            "random",
+            "ordering by",
+            "s an instance",
+        ]
+    ]
     for row in rows:
         scores = row.auprc or {}
-        cells = [number(scores.get(name, math.nan)) for name in ("ours", "ig", "random")]
+        cells = [number(scores.get(name, math.nan)) for name in ("ours", "ig", "fo", "random")]
         last = row.problem or row.algorithm
         table.append([row.name, row.about, number(row.quality), *cells, last, number(row.seconds)])
     return table

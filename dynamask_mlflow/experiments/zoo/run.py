@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -41,16 +42,20 @@ class Row:
 
 
 def run_zoo(
-    chosen: Sequence[Entry], *, seed: int = 0, instances: int = INSTANCES, report: Callable[[str], None] = print
+    chosen: Sequence[Entry],
+    *,
+    seeds: Sequence[int] = (0,),
+    instances: int = INSTANCES,
+    report: Callable[[str], None] = print,
 ) -> list[Row]:
-    """One row for each kind. MLflow's tracking URI says where the models are registered."""
+    """One row for each kind, the mean over the seeds. MLflow's tracking URI says where the models are registered."""
     rows = []
     for entry in chosen:
         if entry.missing:
             row = Row(entry.name, entry.about, problem=f"not installed: {', '.join(entry.missing)}")
         else:
             try:
-                row = run_entry(entry, seed=seed, instances=instances)
+                row = _mean([run_entry(entry, seed=seed, instances=instances) for seed in seeds])
             except Exception as error:  # one kind must not cost the others
                 row = Row(
                     entry.name, entry.about, problem=f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
@@ -61,16 +66,26 @@ def run_zoo(
     return rows
 
 
+def _mean(rows: Sequence[Row]) -> Row:
+    """One row out of those of several seeds; the first problem stands for all."""
+    first = next((row for row in rows if row.problem), rows[0])
+    if first.problem or first.auprc is None:
+        return first
+    scores = {name: float(np.mean([(row.auprc or {})[name] for row in rows])) for name in first.auprc}
+    quality, seconds = (float(np.mean([getattr(row, name) for row in rows])) for name in ("quality", "seconds"))
+    return replace(first, quality=quality, auprc=scores, seconds=seconds)
+
+
 def run_entry(entry: Entry, *, seed: int = 0, instances: int = INSTANCES, training: int = TRAINING) -> Row:
     """Register, evaluate and score one kind."""
     import mlflow
 
-    model = entry.register(entry.planted(training, seed), f"zoo-{entry.name}")
+    model = entry.register(entry.planted(entry.training or training, seed), f"zoo-{entry.name}")
     test = entry.planted(instances, seed + 1000)
     begin = time.perf_counter()
-    with mlflow.start_run(run_name=f"zoo-{entry.name}"):
+    with _asked(model) as asked, mlflow.start_run(run_name=f"zoo-{entry.name}"):
         result = mlflow.models.evaluate(  # type: ignore[no-untyped-call]
-            model,
+            asked,
             as_dataset(test, **entry.dataset),
             model_type=entry.model_type,
             evaluators="dynamask",
@@ -97,6 +112,11 @@ def run_entry(entry: Entry, *, seed: int = 0, instances: int = INSTANCES, traini
     }
     names, counts = np.unique(masks["ours"].algorithm, return_counts=True)
     return Row(entry.name, entry.about, quality, found, str(names[counts.argmax()]), seconds)
+
+
+def _asked(model: Any) -> AbstractContextManager[Any]:
+    """The model itself; one behind an address runs until it is evaluated."""
+    return model if isinstance(model, AbstractContextManager) else nullcontext(model)
 
 
 def as_dataset(planted: Planted, **options: Any) -> Any:

@@ -87,14 +87,18 @@ def by_pytorch(
 
 
 def by_our_flavor(
-    build: Build, arguments: Callable[[Planted], Arrays], answer: Answer = _answer, **options: Any
+    build: Build,
+    arguments: Callable[[Planted], Arrays],
+    answer: Answer = _answer,
+    training: Mapping[str, Any] | None = None,
+    **options: Any,
 ) -> Callable[[Planted, str], str]:
     """Register a network with `dynamask_mlflow.log_model`."""
 
     def register(data: Planted, name: str) -> str:
         from dynamask_mlflow.tracking.flavor import log_model
 
-        network = train_network(build, arguments(data), data.y, answer=answer)
+        network = train_network(build, arguments(data), data.y, answer=answer, **(training or {}))
         example = {"x": data.x, "lengths": data.lengths, "observed": data.observed, **data.extras}
         info = log_model(
             network,
@@ -172,6 +176,13 @@ def _script(network: nn.Module) -> nn.Module:
 _GRU, _TCN = partial(networks.Gru, CHANNELS), partial(networks.Tcn, CHANNELS)
 _VALUES = {"values": "x", "mask": "observed", "delta": "gaps"}
 _MSE = nn.functional.mse_loss
+_CHARTING = by_our_flavor(
+    partial(networks.GruDAlone, CHANNELS),
+    _gru_d,
+    training={"epochs": 20, "rate": 1e-2},
+    inputs=_VALUES,
+    serialization_format="pickle",
+)
 
 ENTRIES = (
     Entry("gru", "one tensor (B, T, d)", by_pytorch(_GRU)),
@@ -229,15 +240,17 @@ ENTRIES = (
     Entry(
         "charting",
         "GRU-D, being measured carries the label; operator `missing`",
-        by_our_flavor(partial(networks.GruDAlone, CHANNELS), _gru_d, inputs=_VALUES, serialization_format="pickle"),
+        _CHARTING,
         planted.charting,
         options={"operators": ["missing"]},
+        training=2500,
     ),
     Entry(
         "charting-values",
         "the same, with masks of values",
-        by_our_flavor(partial(networks.GruDAlone, CHANNELS), _gru_d, inputs=_VALUES, serialization_format="pickle"),
+        _CHARTING,
         planted.charting,
+        training=2500,
     ),
     Entry(
         "embedding",
