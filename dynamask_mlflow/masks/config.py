@@ -116,8 +116,8 @@ class CallSettings(Settings):
     """Argument of the model -> input of the data that it takes, see `ModelCall`; None goes by the names of the model's
     arguments."""
     layout: Literal["auto", "channels_last", "channels_first", "time_first"] = "auto"
-    """"channels_last" (B, T, d), "channels_first" (B, d, T) or "time_first" (T, B, d), as the model takes x; "auto" is the
-    first."""
+    """"channels_last" (B, T, d), "channels_first" (B, d, T) or "time_first" (T, B, d), as the model takes x; "auto" is
+    the first."""
     output_key: str | int | None = None
     """Name or position of the tensor to explain, where the model returns several."""
     static_baseline: Annotated[Mapping[str, Any] | None, AfterValidator(_numbers_by_name)] = None
