@@ -56,7 +56,7 @@ def evaluate(model: str, data: str, as_json: bool, **options: Any) -> None:
         track(options.pop("tracking_uri"))
         given = {name: options.pop(name) for name in Reading.__dataclass_fields__}
         with quiet():
-            dataset = open_data(data, Reading(**given))
+            dataset = open_data(data, Reading(**given), model)
             quietly = None if not as_json else False
             done = run_evaluation(model, dataset, progress=quietly, flags=given_settings(), **options)
     if as_json:

@@ -68,7 +68,7 @@ def explain(model: str, data: str, as_json: bool, **options: Any) -> None:
         track(options["tracking_uri"])
         given = {name: options[name] for name in Reading.__dataclass_fields__}
         with quiet():
-            everything = open_data(data, Reading(**given)).sequences
+            everything = open_data(data, Reading(**given), model).sequences
             chosen = _choose(everything, options["ids"], options["instances"])
             settings = {"progress": False if as_json else None, **read_settings(options["config_file"])}
             settings |= parse_settings(options["settings"]) | given_settings()

@@ -62,8 +62,11 @@ class Reading:
     fill: str = "error"
 
 
-def open_data(where: str, reading: Reading) -> SequenceDataset:
-    """Read `where` in the form that it has; any other form is an error that lists those that are accepted."""
+def open_data(where: str, reading: Reading, model: str | None = None) -> SequenceDataset:
+    """Read `where` in the form that it has; any other form is an error that lists those that are accepted.
+
+    A model that takes the mask of measured cells gets it from a built dataset.
+    """
     from dynamask_mlflow.tracking.dataset import load_sequences
 
     if "://" in where or ":/" in where[:12]:
@@ -73,7 +76,7 @@ def open_data(where: str, reading: Reading) -> SequenceDataset:
     if not path.exists():
         raise ValueError(f"Expected data at {where}, but there is nothing. Accepted: {FORMS}.")
     if path.is_dir():
-        return _from_built(path, reading)
+        return _from_built(path, reading, model)
     if name.endswith(TABLES):
         return _from_table(path, reading)
     if name.endswith((".npz", ".npy")):
@@ -81,7 +84,8 @@ def open_data(where: str, reading: Reading) -> SequenceDataset:
     raise ValueError(f"Expected {FORMS}, but got {where}.")
 
 
-def _from_built(path: Path, reading: Reading) -> SequenceDataset:
+def _from_built(path: Path, reading: Reading, model: str | None) -> SequenceDataset:
+    from dynamask_mlflow.cli.open_model import takes_observed
     from dynamask_mlflow.data import StayDataset
     from dynamask_mlflow.tracking.dataset import from_sequences
 
@@ -94,9 +98,11 @@ def _from_built(path: Path, reading: Reading) -> SequenceDataset:
     if split is not None:
         stays = stays.part(split)
     labelled = bool(np.isfinite(stays.labels).all())
-    # Without `observed`: values that were carried forward may be salient, since the network was trained on them.
+    # Else without `observed`: values that were carried forward may be salient, since the network was trained on them.
+    told = model is not None and takes_observed(model, stays.x[:2], stays.observed[:2])
     return from_sequences(
         stays.x,
+        observed=stays.observed if told else None,
         targets=stays.labels.astype(np.int64) if labelled else None,
         ids=[str(stay) for stay in stays.ids],
         channel_names=stays.channel_names,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import torch
+    from numpy.typing import NDArray
 
     from dynamask_mlflow.evaluation.sequences import Sequences
     from dynamask_mlflow.masks.config import ExplainConfig
@@ -40,3 +41,21 @@ def open_model(uri: str, task: str | None, settings: dict[str, Any], sequences: 
     padding = own.prefix_padding if own else None
     network, config = open_network(model, sequences, kind, config)
     return OpenModel(network, kind, config, reference_of(model), padding)
+
+
+def takes_observed(uri: str, x: NDArray[Any], observed: NDArray[Any]) -> bool:
+    """Whether the model behind `uri` is told which cells were measured; what else may be wrong is said when it runs."""
+    import mlflow
+
+    from dynamask_mlflow.evaluation.sanity import takes_mask
+    from dynamask_mlflow.evaluation.sequences import as_sequences
+    from dynamask_mlflow.masks.config import ExplainConfig
+    from dynamask_mlflow.tracking.unwrap import differentiable_network, settings_of
+
+    try:
+        model = mlflow.pyfunc.load_model(uri)
+        own = settings_of(model)
+        config = own.config() if own else ExplainConfig()
+        return takes_mask(differentiable_network(model), as_sequences(x, observed=observed), config)
+    except Exception:
+        return False

@@ -170,7 +170,7 @@ def as_sequences(
     if len(ticks) != steps:
         raise ValueError(f"Expected {steps} times, one a step, but got {len(ticks)}.")
     valid = _lengths(lengths, n, steps)
-    seen = None if observed is None else np.asarray(observed).astype(np.bool_)
+    seen = None if observed is None else np.asarray(observed).astype(np.bool_, copy=False)
     if seen is not None and seen.shape != values.shape:
         raise ValueError(f"Expected observed of the shape of x, {values.shape}, but got {seen.shape}.")
     further = _extras(extras, n)

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from dynamask_mlflow import log_model
 from dynamask_mlflow.cli import main
+from dynamask_mlflow.cli.inputs import Reading, open_data
 
 
 def audited(place, name: str, *options: str) -> dict[str, str]:
@@ -50,6 +51,12 @@ def test_a_model_that_only_predicts_is_audited_by_forward_passes(place) -> None:
     )
     states = audited(place, "flat", "task=classification", "forward_budget=70")
     assert states == {"2026-02": "ok", "2026-03": "drift"}
+    command = ["explain", "models:/flat/1", place.data, "--task", "classification", "--instances", "2", "--json"]
+    explained = CliRunner().invoke(main, command)
+    assert explained.exit_code == 0, explained.output
+    first = json.loads(explained.output[explained.output.index('{"target"') :])["instances"][0]["cells"][0]
+    assert first["channel"] in ("Lactate", "HeartRate")
+    assert first["time"] >= STEPS // 2
 
 
 class FromDictionary(nn.Module):
@@ -73,6 +80,10 @@ def test_a_model_of_several_inputs_is_audited_as_it_was_logged(place) -> None:
         registered_model_name="dictionary",
     )
     assert audited(place, "dictionary") == {"2026-02": "ok", "2026-03": "drift"}
+    # The commands give it the mask of measured cells as well, which other models do not get.
+    told = open_data(place.data, Reading(), "models:/dictionary/1").sequences
+    assert told.observed is not None
+    assert open_data(place.data, Reading(), "models:/icu@champion").sequences.observed is None
 
 
 def test_words_as_labels_cannot_be_audited(place) -> None:

@@ -91,3 +91,14 @@ def test_a_broken_file_is_named(tmp_path: Path) -> None:
         path.write_bytes(content)
         with pytest.raises(ValueError, match=r"Expected a file of sequences at .*x\.npz"):
             Sequences.load(path)
+
+
+def test_further_inputs_are_not_copied() -> None:
+    x = np.zeros((50, 6, 2), dtype=np.float32)
+    observed, gaps = np.ones(x.shape, dtype=bool), np.zeros(x.shape)
+    kept = as_sequences(x, observed=observed, extras={"gaps": gaps})
+    assert kept.observed is not None
+    assert np.shares_memory(kept.observed, observed)
+    assert np.shares_memory(kept.extras["gaps"], gaps)
+    assert np.shares_memory(kept.side.extras["gaps"], gaps)
+    assert not np.shares_memory(kept.x, x)  # its padding is written to
