@@ -239,7 +239,7 @@ def main() -> None:
     import mlflow  # noqa: F401  (forked processes find it imported)
     import torch  # noqa: F401
 
-    import dynamask_mlflow.audit.measure
+    import dynamask_mlflow.audit.explain_window
     import dynamask_mlflow.audit.reporting  # noqa: F401
 
     with tempfile.TemporaryDirectory(prefix="dynamask-kills-") as folder:

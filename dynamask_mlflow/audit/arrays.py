@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from dynamask_mlflow.audit.comparison_result import ComparisonResult, compare, trust_of
 from dynamask_mlflow.audit.config import AuditConfig
-from dynamask_mlflow.audit.evidence import Evidence, compare, trust_of
-from dynamask_mlflow.audit.measured import Measured
+from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.runtime import differences
 from dynamask_mlflow.audit.statistics import (
     CanaryResult,
@@ -80,16 +80,16 @@ class AuditArrays:
     """
 
     made_from: MadeFrom
-    reference: Measured
-    current: Measured
-    anchors: Measured | None = None
-    canary: Measured | None = None
-    earlier: tuple[Measured, ...] = ()
-    old_window: Measured | None = None
-    new_anchors: Measured | None = None
+    reference: ExplainedWindow
+    current: ExplainedWindow
+    anchors: ExplainedWindow | None = None
+    canary: ExplainedWindow | None = None
+    earlier: tuple[ExplainedWindow, ...] = ()
+    old_window: ExplainedWindow | None = None
+    new_anchors: ExplainedWindow | None = None
 
     @property
-    def asked(self) -> Measured:
+    def asked(self) -> ExplainedWindow:
         """The window as the version saw it that the tests are asked of."""
         return self.current if self.old_window is None else self.old_window
 
@@ -117,18 +117,18 @@ def load_arrays(run_id: str, fetch: Fetch = from_run) -> AuditArrays:
     """The arrays of an audit. `fetch`: (run, artifact) -> a local file; by default from MLflow."""
     made_from = MadeFrom.from_json(fetch(run_id, MADE_FROM).read_text(encoding="utf-8"))
     pinned = made_from.compared_with == made_from.reference_run_id
-    others = {name: Measured.load(fetch(run_id, OTHERS[name])) for name in made_from.parts}
+    others = {name: ExplainedWindow.load(fetch(run_id, OTHERS[name])) for name in made_from.parts}
     return AuditArrays(
         made_from=made_from,
-        reference=Measured.load(fetch(made_from.compared_with, REFERENCE if pinned else MEASURED)),
-        current=Measured.load(fetch(run_id, MEASURED)),
-        anchors=Measured.load(fetch(made_from.reference_run_id, ANCHORS)) if others else None,
-        earlier=tuple(Measured.load(fetch(run, MEASURED)) for run in made_from.earlier),
+        reference=ExplainedWindow.load(fetch(made_from.compared_with, REFERENCE if pinned else MEASURED)),
+        current=ExplainedWindow.load(fetch(run_id, MEASURED)),
+        anchors=ExplainedWindow.load(fetch(made_from.reference_run_id, ANCHORS)) if others else None,
+        earlier=tuple(ExplainedWindow.load(fetch(run, MEASURED)) for run in made_from.earlier),
         **others,
     )
 
 
-def evidence_of(arrays: AuditArrays, config: AuditConfig) -> Evidence:
+def compare_arrays(arrays: AuditArrays, config: AuditConfig) -> ComparisonResult:
     """Every comparison of an audit, from its arrays alone."""
     made_from, reference, current = arrays.made_from, arrays.reference, arrays.current
     more: dict[str, Any] = {
@@ -150,7 +150,7 @@ def evidence_of(arrays: AuditArrays, config: AuditConfig) -> Evidence:
     return compare(reference, old_window, config, trust=trust_of(current, config), **more)
 
 
-def _between(old: Measured, new: Measured) -> Shift | None:
+def _between(old: ExplainedWindow, new: ExplainedWindow) -> Shift | None:
     """What both versions predict for the same stays."""
     both = np.intersect1d(old.ids, new.ids)
     if len(both) < 2:

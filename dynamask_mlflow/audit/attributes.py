@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dynamask_mlflow._paths import local_path
 from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.errors import AuditError
-from dynamask_mlflow.audit.measured import Measured
+from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.statistics import Codes, decile_codes
 from dynamask_mlflow.audit.windows import read_arrays
 from dynamask_mlflow.data.dataset import attribute_file, read_meta
@@ -49,8 +49,8 @@ def check_attributes(data: str, names: tuple[str, ...]) -> None:
 
 
 def with_facts(
-    measured: Measured, data: str, rows: NDArray[np.intp], config: AuditConfig, edges: NDArray[np.float64]
-) -> Measured:
+    measured: ExplainedWindow, data: str, rows: NDArray[np.intp], config: AuditConfig, edges: NDArray[np.float64]
+) -> ExplainedWindow:
     """Explained stays with their attributes and with the places of their values, shift by shift."""
     facts = read_facts(data, rows, config, edges)
     place = {str(stay): row for row, stay in enumerate(facts.ids)}
@@ -62,7 +62,9 @@ def with_facts(
     )
 
 
-def with_attributes(measured: Measured, data: str, rows: NDArray[np.intp], config: AuditConfig) -> Measured:
+def with_attributes(
+    measured: ExplainedWindow, data: str, rows: NDArray[np.intp], config: AuditConfig
+) -> ExplainedWindow:
     """Explained stays with their attributes alone."""
     chosen = config.with_options(slices=config.by)
     return with_facts(measured, data, rows, chosen, np.zeros((0, 0)))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dynamask_mlflow._files import atomic_file
+from dynamask_mlflow._json import plain
 from dynamask_mlflow._model_uri import registered_name
 from dynamask_mlflow._version import __version__
 from dynamask_mlflow.audit.arrays import ANCHORS, MADE_FROM, MEASURED, OTHERS, REFERENCE, MadeFrom
@@ -21,7 +22,6 @@ from dynamask_mlflow.audit.gate import GATE, GATE_REASONS
 from dynamask_mlflow.audit.history import AuditEntry, audit_history
 from dynamask_mlflow.audit.records import EXPERIMENT
 from dynamask_mlflow.audit.reporting import SUBGROUPS, VERDICT_FILE
-from dynamask_mlflow.evaluation.profile import plain
 
 FORMAT = 1
 MANIFEST, INDEX, PLAN, AUDITS, EPISODES, DECISIONS = (

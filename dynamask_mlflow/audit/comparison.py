@@ -8,37 +8,36 @@ from pathlib import Path
 
 import numpy as np
 
-from dynamask_mlflow.audit.arrays import MEASURED, AuditArrays, MadeFrom, evidence_of
+from dynamask_mlflow.audit.arrays import MEASURED, AuditArrays, MadeFrom, compare_arrays
 from dynamask_mlflow.audit.attributes import admission_days, with_facts
+from dynamask_mlflow.audit.comparison_result import ComparisonResult
 from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.culprit import LookUp, find_culprits
 from dynamask_mlflow.audit.errors import AuditError
-from dynamask_mlflow.audit.evidence import Evidence
-from dynamask_mlflow.audit.findings import findings
+from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.history import AuditEntry
 from dynamask_mlflow.audit.items import ItemRows, read_items
-from dynamask_mlflow.audit.measured import Measured
 from dynamask_mlflow.audit.records import AuditRequest
 from dynamask_mlflow.audit.reference import Reference, load_reference, with_outcomes
 from dynamask_mlflow.audit.shards import gather_role
-from dynamask_mlflow.audit.warning_findings import warning_findings
+from dynamask_mlflow.audit.violations import detect_violations, detect_warnings
 from dynamask_mlflow.audit.windows import load_stays, parse_window
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """The evidence and what it was made from. trend: the windows tested together, in words."""
+    """The result and what it was made from. trend: the windows tested together, in words."""
 
-    evidence: Evidence
+    result: ComparisonResult
     arrays: AuditArrays
     trend: str = ""
 
     @property
-    def reference(self) -> Measured:
+    def reference(self) -> ExplainedWindow:
         return self.arrays.reference
 
     @property
-    def current(self) -> Measured:
+    def current(self) -> ExplainedWindow:
         return self.arrays.current
 
     @property
@@ -109,25 +108,29 @@ def compare_shards(
         earlier=tuple(_measured_of(entry.run_id) for entry in chosen),
         **beside,
     )
-    evidence = _placed(evidence_of(arrays, config), reference, arrays.asked, config, request)
-    return Comparison(evidence, arrays, trend=trend_label(chosen))
+    result = _placed(compare_arrays(arrays, config), reference, arrays.asked, config, request)
+    return Comparison(result, arrays, trend=trend_label(chosen))
 
 
 def _placed(
-    evidence: Evidence, reference: Measured, current: Measured, config: AuditConfig, request: AuditRequest
-) -> Evidence:
-    """The evidence with the slice that explains its findings, if there are any."""
-    violations = [*findings(evidence, config), *warning_findings(evidence, config)]
-    if not violations or evidence.blockers:
-        return evidence
+    result: ComparisonResult,
+    reference: ExplainedWindow,
+    current: ExplainedWindow,
+    config: AuditConfig,
+    request: AuditRequest,
+) -> ComparisonResult:
+    """The result with the slices that explain its violations, if there are any."""
+    violations = [*detect_violations(result, config), *detect_warnings(result, config)]
+    if not violations or result.blockers:
+        return result
     days = admission_days(request.data, np.asarray(request.rows, dtype=np.intp), config)
     items = _item_lookup(request.data, reference, current, config)
     return replace(
-        evidence, culprits=find_culprits(evidence, violations, reference, current, config, days=days, items=items)
+        result, culprits=find_culprits(result, violations, reference, current, config, days=days, items=items)
     )
 
 
-def _item_lookup(data: str, reference: Measured, current: Measured, config: AuditConfig) -> LookUp | None:
+def _item_lookup(data: str, reference: ExplainedWindow, current: ExplainedWindow, config: AuditConfig) -> LookUp | None:
     """The raw events of a channel, if the settings say where they are."""
     where = config.events
     if where is None:
@@ -194,20 +197,7 @@ def _changed_anchors(stored: Reference, request: AuditRequest, config: AuditConf
     return int((now.x != then).any(axis=(1, 2)).sum())
 
 
-def _measured_of(run_id: str) -> Measured:
+def _measured_of(run_id: str) -> ExplainedWindow:
     from mlflow.artifacts import download_artifacts
 
-    return Measured.load(download_artifacts(run_id=run_id, artifact_path=MEASURED))
-
-
-def blocked(request: AuditRequest) -> Evidence:
-    """The evidence of an audit that cannot be: only why."""
-    return Evidence(
-        channel_names=(),
-        times=(),
-        instances=0,
-        reference_instances=0,
-        sampled=0,
-        failures=0,
-        blockers=request.blockers,
-    )
+    return ExplainedWindow.load(download_artifacts(run_id=run_id, artifact_path=MEASURED))

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynamask_mlflow.audit.attributes import SHIFTS
+from dynamask_mlflow.audit.comparison_result import ComparisonResult
 from dynamask_mlflow.audit.config import AuditConfig
-from dynamask_mlflow.audit.evidence import Evidence
+from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.items import Item, ItemRows
-from dynamask_mlflow.audit.measured import Measured
 from dynamask_mlflow.audit.messages import percent
 from dynamask_mlflow.audit.statistics import Rows, Slice, change_point, smallest_slice
 from dynamask_mlflow.audit.statistics.inputs import LEVELS, UNKNOWN
@@ -76,10 +76,10 @@ class Culprit:
 
 
 def find_culprits(
-    evidence: Evidence,
+    result: ComparisonResult,
     violations: Sequence[Violation],
-    reference: Measured,
-    current: Measured,
+    reference: ExplainedWindow,
+    current: ExplainedWindow,
     config: AuditConfig,
     *,
     days: Mapping[str, str] | None = None,
@@ -94,23 +94,23 @@ def find_culprits(
     if not (reference.attributes and current.attributes):
         return ()
     found = [
-        _find(subject, evidence, (reference, current), config, days or {}, items)
-        for subject in _subjects(evidence, violations, config)
+        _find(subject, result, (reference, current), config, days or {}, items)
+        for subject in _subjects(result, violations, config)
     ]
     return tuple(sorted((each for each in found if each is not None), key=lambda each: each.found is None))
 
 
 def _find(
     subject: tuple[str, str | None],
-    evidence: Evidence,
-    windows: tuple[Measured, Measured],
+    result: ComparisonResult,
+    windows: tuple[ExplainedWindow, ExplainedWindow],
     config: AuditConfig,
     days: Mapping[str, str],
     items: LookUp | None,
 ) -> Culprit | None:
     (kind, channel), (reference, current) = subject, windows
     table = items(channel) if items is not None and channel is not None else None
-    rows, owners = _rows(kind, channel, evidence, reference, current, None if kind == "gaps" else table)
+    rows, owners = _rows(kind, channel, result, reference, current, None if kind == "gaps" else table)
     news = table.news() if table is not None else ()
     what = {"predictions": "the predictions", "attention": "the attention"}.get(kind, f"{channel} ({kind})")
     if rows is None or rows.current.all() or not rows.current.any():
@@ -125,15 +125,17 @@ def _find(
     return Culprit(what, channel, found, within, since, news)
 
 
-def _subjects(evidence: Evidence, violations: Sequence[Violation], config: AuditConfig) -> list[tuple[str, str | None]]:
+def _subjects(
+    result: ComparisonResult, violations: Sequence[Violation], config: AuditConfig
+) -> list[tuple[str, str | None]]:
     """What to place: inputs that warned, else the one that moved furthest, else the predictions, else the attention."""
     kinds = {violation.kind for violation in violations}
     if not kinds & {"attention", "trend", "predictions", "performance", "inputs", "subgroup"}:
         return []
     furthest: dict[str, str] = {}
-    moved = _moved_inputs(evidence, config)
+    moved = _moved_inputs(result, config)
     for place, kind in sorted(moved, key=lambda each: -moved[each]):
-        furthest.setdefault(evidence.channel_names[place], kind)
+        furthest.setdefault(result.channel_names[place], kind)
     warned = {violation.subject for violation in violations if violation.kind == "inputs"}
     chosen = [name for name in furthest if name in warned][:MOST] or list(furthest)[:1]
     if chosen:
@@ -141,14 +143,14 @@ def _subjects(evidence: Evidence, violations: Sequence[Violation], config: Audit
     return [("predictions" if kinds & {"predictions", "performance"} else "attention", None)]
 
 
-def _moved_inputs(evidence: Evidence, config: AuditConfig) -> dict[tuple[int, str], float]:
+def _moved_inputs(result: ComparisonResult, config: AuditConfig) -> dict[tuple[int, str], float]:
     """(channel, "values" or "gaps") -> how far it moved: in the whole window, or in a slice."""
     found: dict[tuple[int, str], float] = {}
-    for each in evidence.slice_inputs:
+    for each in result.slice_inputs:
         if each.p_value <= config.input_level:
             key = (each.channel, each.kind)
             found[key] = max(each.gap * each.share, found.get(key, 0.0))
-    inputs = evidence.inputs
+    inputs = result.inputs
     if inputs is not None:
         for kind, gap, q in (
             ("values", inputs.value_gap, inputs.value_q),
@@ -162,9 +164,9 @@ def _moved_inputs(evidence: Evidence, config: AuditConfig) -> dict[tuple[int, st
 def _rows(
     kind: str,
     channel: str | None,
-    evidence: Evidence,
-    reference: Measured,
-    current: Measured,
+    result: ComparisonResult,
+    reference: ExplainedWindow,
+    current: ExplainedWindow,
     table: ItemRows | None,
 ) -> tuple[Rows | None, list[str]]:
     """Rows at the finest grain at hand: stays by code, stays by shift, or stays. Also whose rows they are."""
@@ -179,9 +181,9 @@ def _rows(
     if table is not None:
         stay, scores, extra = table.join([str(name) for name in ids], now)
     elif kind == "values" and channel is not None and all(part.shift_codes.shape[1:] > (0,) for part in parts):
-        stay, scores, extra = _by_shift(evidence.channel_names.index(channel), parts)
+        stay, scores, extra = _by_shift(result.channel_names.index(channel), parts)
     else:
-        scores = _by_stay(kind, channel, evidence, parts)
+        scores = _by_stay(kind, channel, result, parts)
     known = np.isfinite(scores)
     slices = {
         f"{name} {value}": (column == value)[stay][known]
@@ -195,19 +197,19 @@ def _rows(
     return rows, [str(name) for name in ids[stay][known]]
 
 
-def _by_stay(kind: str, channel: str | None, evidence: Evidence, parts: Sequence[Measured]) -> Floats:
+def _by_stay(kind: str, channel: str | None, result: ComparisonResult, parts: Sequence[ExplainedWindow]) -> Floats:
     if kind == "predictions":
         return np.concatenate([part.numbers["risk"] for part in parts])
     if channel is None:
         # Attention along the direction in which its mean moved.
         shares = np.concatenate([part.by_channel for part in parts])
-        shift = np.zeros(shares.shape[1]) if evidence.drift is None else evidence.drift.channel_shift
+        shift = np.zeros(shares.shape[1]) if result.drift is None else result.drift.channel_shift
         return np.asarray(shares @ shift / max(float(np.linalg.norm(shift)), 1e-12))
-    place = evidence.channel_names.index(channel) + (len(evidence.channel_names) if kind == "gaps" else 0)
+    place = result.channel_names.index(channel) + (len(result.channel_names) if kind == "gaps" else 0)
     return _scores(np.concatenate([part.codes[:, place] for part in parts]))
 
 
-def _by_shift(place: int, parts: Sequence[Measured]) -> tuple[np.ndarray, Floats, dict[str, Bools]]:
+def _by_shift(place: int, parts: Sequence[ExplainedWindow]) -> tuple[np.ndarray, Floats, dict[str, Bools]]:
     """One row a stay and shift of the day."""
     channels = len(parts[0].channel_names)
     codes = np.concatenate([part.shift_codes[:, place::channels] for part in parts])

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dynamask_mlflow.audit.comparison_result import ComparisonResult
 from dynamask_mlflow.audit.config import AuditConfig
-from dynamask_mlflow.audit.evidence import Evidence
 from dynamask_mlflow.audit.messages import joined, percent
 from dynamask_mlflow.audit.verdict import Violation
 
@@ -15,14 +15,14 @@ _FAR = 0.3  # Kolmogorov-Smirnov distance of values that no ordinary change of p
 _MANY = 3  # channels that move together
 
 
-def diagnose(evidence: Evidence, violations: Sequence[Violation], config: AuditConfig) -> tuple[str, ...]:
+def diagnose(result: ComparisonResult, violations: Sequence[Violation], config: AuditConfig) -> tuple[str, ...]:
     """Sentences, the likeliest first; none if nothing was found."""
     if not violations:
         return ()
     kinds = {violation.kind for violation in violations}
-    found = [*_model(kinds, evidence), *_inputs(evidence, config)]
-    found += _outcome(kinds, evidence, config)
-    if not found and kinds & {"attention", "trend", "predictions"} and evidence.inputs is not None:
+    found = [*_model(kinds, result), *_inputs(result, config)]
+    found += _outcome(kinds, result, config)
+    if not found and kinds & {"attention", "trend", "predictions"} and result.inputs is not None:
         found.append(
             "No channel's mean or charting moved measurably: this fits a change within the stays (when, in what order, "
             "or together with what things are measured), such as shifted clocks."
@@ -30,8 +30,8 @@ def diagnose(evidence: Evidence, violations: Sequence[Violation], config: AuditC
     return tuple(found)
 
 
-def _model(kinds: set[str], evidence: Evidence) -> list[str]:
-    changed = (evidence.canary.changed if evidence.canary is not None else None) or {}
+def _model(kinds: set[str], result: ComparisonResult) -> list[str]:
+    changed = (result.canary.changed if result.canary is not None else None) or {}
     if "version" in kinds:
         return ["This fits a change of the model: both versions were asked about the same stays, and differ."]
     if "canary" in kinds and "weights" in changed:
@@ -39,11 +39,11 @@ def _model(kinds: set[str], evidence: Evidence) -> list[str]:
     return []
 
 
-def _inputs(evidence: Evidence, config: AuditConfig) -> list[str]:
-    inputs = evidence.inputs
+def _inputs(result: ComparisonResult, config: AuditConfig) -> list[str]:
+    inputs = result.inputs
     if inputs is None:
         return []
-    names, level = evidence.channel_names, config.levels["inputs"]
+    names, level = result.channel_names, config.levels["inputs"]
     values, gaps = inputs.value_p <= level, inputs.missing_p <= level
     thinner = gaps & (inputs.missing_shift > 0)
     far = values & (inputs.value_gap >= _FAR) & ~gaps
@@ -60,7 +60,7 @@ def _inputs(evidence: Evidence, config: AuditConfig) -> list[str]:
             f"{_named(names, thinner, inputs.missing_gap)}: gaps grew ({_sizes(names, thinner, inputs.missing_gap)})."
         )
     if values.sum() >= _MANY:
-        found.append(_case_mix(evidence, config, int(values.sum())))
+        found.append(_case_mix(result, config, int(values.sum())))
     elif near.any() and not far.any():
         found.append(
             f"This fits a new device or assay, or somewhat other patients: the values of "
@@ -69,18 +69,18 @@ def _inputs(evidence: Evidence, config: AuditConfig) -> list[str]:
     return found
 
 
-def _case_mix(evidence: Evidence, config: AuditConfig, count: int) -> str:
+def _case_mix(result: ComparisonResult, config: AuditConfig, count: int) -> str:
     text = f"This fits other patients (case mix): the values of {count} channels moved together"
-    test = evidence.predictions
+    test = result.predictions
     if test is None or "calibration" not in test.performance:
         return f"{text}; outcomes would tell whether the predictions still hold for them."
     held = test.performance["calibration"].p_value > config.levels["performance"]
     return f"{text}, and the predictions are {'calibrated as before' if held else 'calibrated otherwise than before'}."
 
 
-def _outcome(kinds: set[str], evidence: Evidence, config: AuditConfig) -> list[str]:
+def _outcome(kinds: set[str], result: ComparisonResult, config: AuditConfig) -> list[str]:
     """Outcomes that moved while nothing that the model sees did."""
-    test, inputs = evidence.predictions, evidence.inputs
+    test, inputs = result.predictions, result.inputs
     if "performance" not in kinds or test is None or inputs is None:
         return []
     quiet = not ((inputs.value_p <= config.levels["inputs"]) | (inputs.missing_p <= config.levels["inputs"])).any()

@@ -14,10 +14,10 @@ from pydantic import Field
 from dynamask_mlflow._settings import Positive, Settings
 from dynamask_mlflow.audit import tags as t
 from dynamask_mlflow.audit.attributes import check_attributes, with_attributes
+from dynamask_mlflow.audit.comparison_result import trust_of
 from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.errors import AuditError
-from dynamask_mlflow.audit.evidence import trust_of
-from dynamask_mlflow.audit.measured import Measured
+from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.messages import percent, points
 from dynamask_mlflow.audit.models import ModelRef, resolve_model
 from dynamask_mlflow.audit.prediction_messages import PERFORMANCE_NAMES, change, noun, number
@@ -154,7 +154,13 @@ def run_gate(
 
 
 def judge_versions(
-    before: Measured, now: Measured, new: ModelRef, old: ModelRef, window: str, limits: GateLimits, config: AuditConfig
+    before: ExplainedWindow,
+    now: ExplainedWindow,
+    new: ModelRef,
+    old: ModelRef,
+    window: str,
+    limits: GateLimits,
+    config: AuditConfig,
 ) -> GateResult:
     """All checks of two versions on the same stays."""
     if list(before.ids) != list(now.ids):
@@ -178,7 +184,7 @@ def record_gate(result: GateResult) -> None:
     client.set_model_version_tag(result.model, result.version, GATE_REASONS, told[: t.LONGEST])
 
 
-def _size(now: Measured, limits: GateLimits) -> list[Check]:
+def _size(now: ExplainedWindow, limits: GateLimits) -> list[Check]:
     stays = int(now.usable.sum())
     if stays >= limits.minimum:
         return []
@@ -186,7 +192,7 @@ def _size(now: Measured, limits: GateLimits) -> list[Check]:
     return [Check("stays", GateState.INCONCLUSIVE, text, stays, limits.minimum)]
 
 
-def _attention(before: Measured, now: Measured, limits: GateLimits) -> list[Check]:
+def _attention(before: ExplainedWindow, now: ExplainedWindow, limits: GateLimits) -> list[Check]:
     shift, names = compare_versions(before.shares, now.shares), now.channel_names
     largest = float(shift.channel_shift[shift.channel])
     lost = names[shift.lost_channel]
@@ -197,7 +203,7 @@ def _attention(before: Measured, now: Measured, limits: GateLimits) -> list[Chec
     ]
 
 
-def _faithful(before: Measured, now: Measured, limits: GateLimits, config: AuditConfig) -> list[Check]:
+def _faithful(before: ExplainedWindow, now: ExplainedWindow, limits: GateLimits, config: AuditConfig) -> list[Check]:
     own = [part.numbers["own"] for part in (before, now)]
     spread = float(np.nanstd(own[0]))
     loss = (float(np.nanmean(own[0])) - float(np.nanmean(own[1]))) / spread if spread > 0 else 0.0
@@ -216,7 +222,7 @@ def _faithful(before: Measured, now: Measured, limits: GateLimits, config: Audit
     return [*checks, Check("trust", GateState.INCONCLUSIVE, text, trust.wins_other, 0.5)]
 
 
-def _predictions(before: Measured, now: Measured, limits: GateLimits) -> list[Check]:
+def _predictions(before: ExplainedWindow, now: ExplainedWindow, limits: GateLimits) -> list[Check]:
     old, new, outcomes = before.numbers["risk"], now.numbers["risk"], now.numbers["label"]
     task = "regression" if "squared_error" in now.numbers else "classification"
     scale = 1.0 if task == "classification" else max(float(old.std()), 1e-12)
@@ -246,7 +252,7 @@ def _performance(name: str, shift: Shift, limits: GateLimits, scale: float) -> C
     return _bounded(name, text, worse, bound, limit, limits)
 
 
-def group_checks(before: Measured, now: Measured, limits: GateLimits, config: AuditConfig) -> list[Check]:
+def group_checks(before: ExplainedWindow, now: ExplainedWindow, limits: GateLimits, config: AuditConfig) -> list[Check]:
     """Attention, predictions and AUROC of each subgroup; those that are too small are said to be."""
     checks = []
     for attribute in config.by:
@@ -261,7 +267,7 @@ def group_checks(before: Measured, now: Measured, limits: GateLimits, config: Au
     return checks
 
 
-def _group(name: str, before: Measured, now: Measured, limits: GateLimits) -> list[Check]:
+def _group(name: str, before: ExplainedWindow, now: ExplainedWindow, limits: GateLimits) -> list[Check]:
     shift = compare_versions(before.shares, now.shares)
     channel, largest = now.channel_names[shift.channel], float(shift.channel_shift[shift.channel])
     old, new = before.numbers["risk"], now.numbers["risk"]

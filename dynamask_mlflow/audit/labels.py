@@ -15,13 +15,13 @@ from dynamask_mlflow._model_uri import registered_name
 from dynamask_mlflow._provenance import digest
 from dynamask_mlflow.audit import publish
 from dynamask_mlflow.audit import tags as t
-from dynamask_mlflow.audit.arrays import evidence_of, load_arrays
+from dynamask_mlflow.audit.arrays import compare_arrays, load_arrays
 from dynamask_mlflow.audit.bundle import CONFIG
 from dynamask_mlflow.audit.config import AuditConfig
-from dynamask_mlflow.audit.decide import decide
 from dynamask_mlflow.audit.errors import AuditError
+from dynamask_mlflow.audit.evaluate_verdict import evaluate_verdict
+from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.history import AuditEntry, audit_history
-from dynamask_mlflow.audit.measured import Measured
 from dynamask_mlflow.audit.records import EXPERIMENT
 from dynamask_mlflow.audit.reporting import SUBGROUPS, VERDICT_FILE, VIOLATIONS
 from dynamask_mlflow.audit.runs import close_run, copied_run
@@ -103,8 +103,8 @@ def _relabel(entry: AuditEntry, labels: Labels, experiment: str) -> Relabelled |
     stored = publish.read_artifact_json(entry.run_id, VERDICT_FILE)
     content = digest(["labels", entry.content, sorted(known.items())])
     about = {key: stored[key] for key in ("model", "version", "site", "window", "reference_run_id")}
-    evidence = evidence_of(arrays, config)
-    verdict = decide(evidence, config, **about, content=content)
+    result = compare_arrays(arrays, config)
+    verdict = evaluate_verdict(result, config, **about, content=content)
     run_id = copied_run(entry.run_id, experiment, digest(["labels", entry.slot, content]), {t.CONTENT: content})
     with tempfile.TemporaryDirectory() as folder:
         files = {
@@ -113,8 +113,8 @@ def _relabel(entry: AuditEntry, labels: Labels, experiment: str) -> Relabelled |
             VIOLATIONS: verdict.violations_json(),
             CONFIG: json.dumps(config.to_dict(), indent=1),
         }
-        if evidence.groups is not None:
-            files[SUBGROUPS] = evidence.groups.to_json()
+        if result.groups is not None:
+            files[SUBGROUPS] = result.groups.to_json()
         stamp = parse_window(entry.window).stop_ms
         publish.upload_results(run_id, files, verdict.metrics, timestamp=stamp, dataset=("labels", content[:36]))
     publish.conclude_run(run_id, verdict, entry.trend)
@@ -131,7 +131,7 @@ def _named(labels: Labels, config: AuditConfig) -> Labels:
     return {hashed(stay): outcome for stay, outcome in labels.items()}
 
 
-def _with_labels(stays: Measured, labels: Labels) -> tuple[Measured, int]:
+def _with_labels(stays: ExplainedWindow, labels: Labels) -> tuple[ExplainedWindow, int]:
     """The stays with the outcomes that are given, the others as they were; and how many changed."""
     before = stays.numbers.get("label", np.full(len(stays), np.nan))
     after = np.array([labels.get(str(stay), old) for stay, old in zip(stays.ids, before, strict=True)])

@@ -13,7 +13,7 @@ from dynamask_mlflow.audit.statistics import CanaryResult, DriftTest, Effect, In
 from dynamask_mlflow.audit.statistics.marginals import Floats
 
 if TYPE_CHECKING:
-    from dynamask_mlflow.audit.evidence import Evidence
+    from dynamask_mlflow.audit.comparison_result import ComparisonResult
 
 _Z975 = 1.959963984540054
 
@@ -107,23 +107,23 @@ def input_sentence(inputs: InputTest, names: Sequence[str], level: float) -> str
     return f"The inputs moved: {joined([text for _, text in sorted(parts, reverse=True)], 5)}."
 
 
-def left_out_sentence(evidence: Evidence) -> str | None:
+def left_out_sentence(result: ComparisonResult) -> str | None:
     """How many stays the verdict rests on, and why others are left out; None if all of them are in."""
     why = []
-    if evidence.failures:
-        kind = evidence.first_failure.partition(":")[0] or "an error"
-        why.append(f"{evidence.failures} could not be explained ({kind})")
-    if evidence.idle:
-        why.append(f"the model does not react to {evidence.idle}")
-    drawn = evidence.population > evidence.sampled
+    if result.failures:
+        kind = result.first_failure.partition(":")[0] or "an error"
+        why.append(f"{result.failures} could not be explained ({kind})")
+    if result.idle:
+        why.append(f"the model does not react to {result.idle}")
+    drawn = result.population > result.sampled
     if not why and not drawn:
         return None
-    text = f"{evidence.instances} stays are compared"
+    text = f"{result.instances} stays are compared"
     if drawn:
         text += (
-            f", drawn from {evidence.population} of the window"
+            f", drawn from {result.population} of the window"
             if not why
-            else (f"; {evidence.sampled} were drawn from {evidence.population} of the window")
+            else (f"; {result.sampled} were drawn from {result.population} of the window")
         )
     if why:
         text += f"; left out: {' and '.join(why)}"

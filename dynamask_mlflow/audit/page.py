@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from dynamask_mlflow.audit.comparison import Comparison
+from dynamask_mlflow.audit.comparison_result import ComparisonResult
 from dynamask_mlflow.audit.config import AuditConfig
-from dynamask_mlflow.audit.evidence import Evidence
 from dynamask_mlflow.audit.history import AuditEntry
 from dynamask_mlflow.audit.identity import DEFAULT_SITE
 from dynamask_mlflow.audit.statistics.marginals import Floats
@@ -74,13 +74,13 @@ def render_audit(
     task: Any = "classification",
 ) -> str | None:
     """The page, or None if there is no mask to show or nothing to set it against."""
-    evidence, reference, current = found.evidence, found.reference, found.current
-    if not len(current.masks) or evidence.blockers:
+    result, reference, current = found.result, found.reference, found.current
+    if not len(current.masks) or result.blockers:
         return None
     shown = [str(name) for name in current.record["shown"]]
     rows = np.flatnonzero(np.isin(current.ids, shown))
     (p0, h0, map0), (p1, h1, map1) = reference.mean_shares(), current.mean_shares()
-    test = evidence.drift
+    test = result.drift
     drift = DriftData(
         verdict=verdict.state,
         reasons=(*verdict.reasons, *verdict.diagnosis, *verdict.subgroups),
@@ -94,8 +94,8 @@ def render_audit(
         current_profile=map1,
         moved_channels=_beyond(None if test is None or found.under else test.channel_p, config),
         moved_times=_beyond(None if test is None or found.under else test.hour_p, config),
-        tests={**_tests(verdict, found.under), **_groups(evidence)},
-        causes={} if evidence.causes is None else evidence.causes.sizes(),
+        tests={**_tests(verdict, found.under), **_groups(result)},
+        causes={} if result.causes is None else result.causes.sizes(),
         history=[*(_point(entry) for entry in history if entry.window != verdict.window), _now(verdict)],
         thresholds={_DRAWN[name]: config.effect for name in ("proven_channels", "proven_hours")},
     )
@@ -133,9 +133,9 @@ def _tests(verdict: Verdict, under: str) -> dict[str, float | str]:
     return {lead + words: verdict.metrics[name] for name, words in TESTS.items() if name in verdict.metrics}
 
 
-def _groups(evidence: Evidence) -> dict[str, str]:
+def _groups(result: ComparisonResult) -> dict[str, str]:
     """The subgroups: reference to this window, with 95 % intervals of the change."""
-    rows = [] if evidence.groups is None else group_rows(evidence.groups)
+    rows = [] if result.groups is None else group_rows(result.groups)
     return {f"{row['group']}: {name}": str(cell) for row in rows for name, cell in row.items() if name != "group"}
 
 

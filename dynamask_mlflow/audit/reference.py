@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dynamask_mlflow._json import plain
 from dynamask_mlflow._provenance import digest
 from dynamask_mlflow.audit import publish
 from dynamask_mlflow.audit import tags as t
 from dynamask_mlflow.audit.attributes import with_facts
 from dynamask_mlflow.audit.config import CIRCUMSTANCES, AuditConfig
 from dynamask_mlflow.audit.errors import AuditError
+from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.identity import DEFAULT_SITE, check_site, content_digest, site_tag
-from dynamask_mlflow.audit.measured import Measured
 from dynamask_mlflow.audit.models import ModelRef, resolve_model
 from dynamask_mlflow.audit.records import AuditSource, ReferenceRequest, ReferenceResult, ShardGroup, StaySource
 from dynamask_mlflow.audit.runs import DatasetInput, close_run, describe_run, find_or_create_run, source_tags
@@ -26,7 +27,6 @@ from dynamask_mlflow.audit.shards import checked_store, gather_role, plan_shards
 from dynamask_mlflow.audit.statistics import noise_floor, rounding_noise
 from dynamask_mlflow.audit.windows import dataset_digest, draw, find_rows, load_outcomes, parse_window
 from dynamask_mlflow.audit.workers import Workers
-from dynamask_mlflow.evaluation.profile import plain
 from dynamask_mlflow.evaluation.sequences import Sequences
 from dynamask_mlflow.tracking.filters import equals
 from dynamask_mlflow.tracking.retries import short_retries
@@ -54,8 +54,8 @@ class Reference:
     run_id: str
     model: ModelRef
     window: str
-    measured: Measured
-    anchors: Measured | None
+    measured: ExplainedWindow
+    anchors: ExplainedWindow | None
     inputs: str | None
     explainer_digest: str
     site: str = DEFAULT_SITE
@@ -219,7 +219,7 @@ def build_reference(
             raise
 
 
-def with_outcomes(measured: Measured, data: str, rows: NDArray[np.intp], config: AuditConfig) -> Measured:
+def with_outcomes(measured: ExplainedWindow, data: str, rows: NDArray[np.intp], config: AuditConfig) -> ExplainedWindow:
     """Explained stays with their outcomes; they may have become known after the masks were fitted."""
     outcomes = load_outcomes(data, rows)
     if config.hash_ids:
@@ -264,13 +264,13 @@ def load_reference(run_id: str) -> Reference:
     record = reference_record(run_id)
     anchors = inputs = None
     if AuditConfig.from_mapping(record["config"]).anchors:
-        anchors = Measured.load(download_artifacts(run_id=run_id, artifact_path=_ANCHORS))
+        anchors = ExplainedWindow.load(download_artifacts(run_id=run_id, artifact_path=_ANCHORS))
         inputs = download_artifacts(run_id=run_id, artifact_path=_INPUTS)
     return Reference(
         run_id=run_id,
         model=ModelRef.from_dict(record["model"]),
         window=record["window"],
-        measured=Measured.load(download_artifacts(run_id=run_id, artifact_path=_MEASURED)),
+        measured=ExplainedWindow.load(download_artifacts(run_id=run_id, artifact_path=_MEASURED)),
         anchors=anchors,
         inputs=inputs,
         explainer_digest=record["explainer_digest"],
@@ -285,7 +285,7 @@ def load_reference(run_id: str) -> Reference:
     )
 
 
-def _noise(uris: Sequence[str], anchors: Measured | None, config: AuditConfig) -> dict[str, float]:
+def _noise(uris: Sequence[str], anchors: ExplainedWindow | None, config: AuditConfig) -> dict[str, float]:
     others = [gather_role(uris, f"noise{number}") for number in range(config.noise_seeds)]
     fits = [part for part in (anchors, *others) if part is not None]
     if len(fits) < 2 or len({len(part) for part in fits}) > 1:
@@ -297,7 +297,7 @@ def _noise(uris: Sequence[str], anchors: Measured | None, config: AuditConfig) -
     return found
 
 
-def _rounding(uris: Sequence[str], anchors: Measured | None) -> float | None:
+def _rounding(uris: Sequence[str], anchors: ExplainedWindow | None) -> float | None:
     nudged = gather_role(uris, "rounding")
     if anchors is None or nudged is None or len(anchors) != len(nudged):
         return None

@@ -10,20 +10,21 @@ from pathlib import Path
 from typing import Any
 
 from dynamask_mlflow._files import atomic_write
+from dynamask_mlflow._json import plain
 from dynamask_mlflow._provenance import digest
 from dynamask_mlflow.audit import publish
 from dynamask_mlflow.audit import tags as t
 from dynamask_mlflow.audit.arrays import MADE_FROM, MadeFrom
 from dynamask_mlflow.audit.comparison import (
     Comparison,
-    blocked,
     compare_shards,
     trend_entries,
     trend_label,
 )
+from dynamask_mlflow.audit.comparison_result import not_compared
 from dynamask_mlflow.audit.config import AuditConfig
-from dynamask_mlflow.audit.decide import decide
 from dynamask_mlflow.audit.errors import AuditError, TrackingLostError, is_lasting
+from dynamask_mlflow.audit.evaluate_verdict import evaluate_verdict
 from dynamask_mlflow.audit.history import AuditEntry, audit_history
 from dynamask_mlflow.audit.page import render_audit
 from dynamask_mlflow.audit.records import AuditRequest, AuditResult
@@ -31,7 +32,6 @@ from dynamask_mlflow.audit.runs import close_run, copied_run, exclusive
 from dynamask_mlflow.audit.verdict import Verdict
 from dynamask_mlflow.audit.version_state import publish_version_state
 from dynamask_mlflow.audit.windows import parse_window
-from dynamask_mlflow.evaluation.profile import plain
 from dynamask_mlflow.tracking.errors import first_line
 from dynamask_mlflow.tracking.retries import short_retries
 
@@ -83,10 +83,10 @@ def _conclude(request: AuditRequest, uris: Sequence[str]) -> AuditResult:
     earlier = [entry for entry in _series(request, _entries(request)) if entry.start < (span.start or "~")]
     found: Comparison | None = None
     if request.blockers:
-        verdict = decide(blocked(request), config, **about)
+        verdict = evaluate_verdict(not_compared(request.blockers), config, **about)
     else:
         found = compare_shards(request, uris, config, earlier)
-        verdict = decide(found.evidence, config, **about)
+        verdict = evaluate_verdict(found.result, config, **about)
     trend = "" if found is None else found.trend
     run_id = _run_with_trend(request, trend)
     files = _files(request, config, verdict, found, earlier)
@@ -134,8 +134,8 @@ def _files(
 ) -> dict[str, Any]:
     files: dict[str, Any] = {}
     if found is not None:
-        if found.evidence.groups is not None:
-            files[SUBGROUPS] = found.evidence.groups.to_json()
+        if found.result.groups is not None:
+            files[SUBGROUPS] = found.result.groups.to_json()
         page = render_audit(
             verdict,
             found,

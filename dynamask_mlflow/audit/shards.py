@@ -24,7 +24,7 @@ from dynamask_mlflow._paths import local_path
 from dynamask_mlflow._provenance import PACKAGE, code_digest, digest, symbol_at, versions
 from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.errors import AuditError
-from dynamask_mlflow.audit.measured import Measured
+from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.models import ModelRef
 from dynamask_mlflow.audit.records import ShardGroup, ShardResult, ShardSpec, StaySource
 from dynamask_mlflow.evaluation.sequences import Sequences
@@ -102,7 +102,7 @@ def fit_shard(uri: str, loaded: dict[str, Any] | None = None) -> ShardResult:
     done = _present(result)
     if done is not None and (len(done) or not done.failures):
         return _account(uri, spec, done, skipped=True)
-    from dynamask_mlflow.audit.measure import measure
+    from dynamask_mlflow.audit.explain_window import explain_window
     from dynamask_mlflow.audit.models import load_network
 
     config, ref = spec.config, spec.model
@@ -120,7 +120,7 @@ def fit_shard(uri: str, loaded: dict[str, Any] | None = None) -> ShardResult:
             f"{_first_difference(settings.channel_names or (), sequences.channel_names)}."
         )
     network, called = model.network(sequences, config)
-    measured = measure(
+    measured = explain_window(
         network,
         sequences,
         patients,
@@ -135,15 +135,15 @@ def fit_shard(uri: str, loaded: dict[str, Any] | None = None) -> ShardResult:
     return _account(uri, spec, measured, skipped=False)
 
 
-def gather(uris: Sequence[str], keep: int = 0) -> Measured:
+def gather(uris: Sequence[str], keep: int = 0) -> ExplainedWindow:
     """Join the results of shards that were all fitted, in order."""
     missing = [uri for uri in uris if not Path(read_spec(uri).result).is_file()]
     if missing:
         raise AuditError(f"Expected {len(uris)} fitted shards, but {len(missing)} are not, the first {missing[0]}.")
-    return Measured.concatenate([Measured.load(read_spec(uri).result) for uri in uris], keep)
+    return ExplainedWindow.concatenate([ExplainedWindow.load(read_spec(uri).result) for uri in uris], keep)
 
 
-def gather_role(uris: Sequence[str], role: str, keep: int = 0) -> Measured | None:
+def gather_role(uris: Sequence[str], role: str, keep: int = 0) -> ExplainedWindow | None:
     """The joined results of the shards with a role; None if there are none."""
     chosen = [uri for uri in uris if read_spec(uri).role == role]
     return gather(chosen, keep) if chosen else None
@@ -176,7 +176,7 @@ def code_version(method: str) -> str:
     Settings are not code: those on which masks depend are in the key of a shard by their values.
     """
     location = METHODS.get(method)
-    roots = [(f"{PACKAGE}.audit.measure", "measure"), *([symbol_at(location)] if location else ())]
+    roots = [(f"{PACKAGE}.audit.explain_window", "explain_window"), *([symbol_at(location)] if location else ())]
     settings = (f"{PACKAGE}.audit.config", "AuditConfig")
     return digest([code_digest(roots, _COMPUTES, {settings}), versions("torch", "numpy")["torch"]])
 
@@ -193,14 +193,14 @@ def read_spec(uri: str) -> ShardSpec:
         raise AuditError(f"Expected a planned shard at {uri}, but it cannot be read: {error}.") from error
 
 
-def _present(result: Path) -> Measured | None:
+def _present(result: Path) -> ExplainedWindow | None:
     try:
-        return Measured.load(result) if result.is_file() else None
+        return ExplainedWindow.load(result) if result.is_file() else None
     except ValueError:
         return None  # damaged: fitted again and replaced
 
 
-def _account(uri: str, spec: ShardSpec, measured: Measured, *, skipped: bool) -> ShardResult:
+def _account(uri: str, spec: ShardSpec, measured: ExplainedWindow, *, skipped: bool) -> ShardResult:
     return ShardResult(
         uri=uri,
         result=spec.result,

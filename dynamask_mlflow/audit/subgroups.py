@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
+from dynamask_mlflow._json import plain
 from dynamask_mlflow.audit.config import AuditConfig
-from dynamask_mlflow.audit.measured import Measured
+from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.messages import chance, joined, percent, points
 from dynamask_mlflow.audit.prediction_messages import noun, number
 from dynamask_mlflow.audit.statistics import (
@@ -26,7 +27,6 @@ from dynamask_mlflow.audit.statistics.marginals import Bools, Floats, Labels
 from dynamask_mlflow.audit.statistics.performance import classification_scores
 from dynamask_mlflow.audit.statistics.permutation import FEW, SETTLED
 from dynamask_mlflow.audit.verdict import Violation
-from dynamask_mlflow.evaluation.profile import plain
 
 PREDICTED, CALIBRATION, FAITHFULNESS, ATTENTION = "predicted", "calibration", "faithfulness", "attention "
 _CASES = 10  # of each outcome, for an AUROC
@@ -70,10 +70,10 @@ class SubgroupTest:
     too_small: tuple[TooSmall, ...]
 
     def to_json(self) -> str:
-        return json.dumps(_plain(asdict(self)), indent=1)
+        return json.dumps(plain(asdict(self)), indent=1)
 
 
-def compare_subgroups(reference: Measured, current: Measured, config: AuditConfig) -> SubgroupTest | None:
+def compare_subgroups(reference: ExplainedWindow, current: ExplainedWindow, config: AuditConfig) -> SubgroupTest | None:
     """All groups of `config.by`; None if there are none. Both windows need the attributes."""
     if not config.by or any(name not in part.attributes for part in (reference, current) for name in config.by):
         return None
@@ -106,7 +106,7 @@ def compare_subgroups(reference: Measured, current: Measured, config: AuditConfi
     return SubgroupTest(tuple(summaries), tuple(differences), tuple(small))
 
 
-def subgroup_findings(test: SubgroupTest | None, task: str, config: AuditConfig) -> list[Violation]:
+def subgroup_violations(test: SubgroupTest | None, task: str, config: AuditConfig) -> list[Violation]:
     """One warning for each group that moved beyond chance and by so much that it matters."""
     if test is None:
         return []
@@ -153,7 +153,9 @@ def subgroup_sentences(test: SubgroupTest | None, task: str, config: AuditConfig
     return tuple(found)
 
 
-def _members(parts: Sequence[Measured], now: Bools, config: AuditConfig) -> tuple[dict[Group, Bools], list[TooSmall]]:
+def _members(
+    parts: Sequence[ExplainedWindow], now: Bools, config: AuditConfig
+) -> tuple[dict[Group, Bools], list[TooSmall]]:
     members: dict[Group, Bools] = {}
     small = []
     for attribute in config.by:
@@ -168,7 +170,7 @@ def _members(parts: Sequence[Measured], now: Bools, config: AuditConfig) -> tupl
     return members, small
 
 
-def _numbers(parts: Sequence[Measured]) -> dict[str, Floats]:
+def _numbers(parts: Sequence[ExplainedWindow]) -> dict[str, Floats]:
     """Predictions, calibration where outcomes are known, what the masks are worth, and attention by channel."""
     found = {PREDICTED: [part.numbers["risk"] for part in parts]}
     if all("label" in part.numbers and np.isfinite(part.numbers["label"]).any() for part in parts):
@@ -186,7 +188,7 @@ def _attention(values: Floats, labels: Labels, patients: Any) -> Effect:
     return moved_share(values, labels[usable], patients)
 
 
-def _auroc(current: Measured, member: Bools) -> float | None:
+def _auroc(current: ExplainedWindow, member: Bools) -> float | None:
     outcomes = current.numbers.get("label")
     if outcomes is None or "squared_error" in current.numbers:
         return None
@@ -246,11 +248,3 @@ def _range(effect: Effect) -> str:
 
 def _cell(shift: GroupShift) -> str:
     return f"{number(shift.reference)} to {number(shift.current)} [{number(shift.low)}, {number(shift.high)}]"
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _plain(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    return plain(value) if isinstance(value, float) else value

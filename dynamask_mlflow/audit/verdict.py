@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from dynamask_mlflow._json import plain
 from dynamask_mlflow._provenance import digest
 from dynamask_mlflow._states import State
 from dynamask_mlflow.audit.identity import DEFAULT_SITE
-from dynamask_mlflow.evaluation.profile import plain
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ class Verdict:
     Attributes:
         state: ok (proven: no move of weight), warning, drift or inconclusive.
         reasons: sentences, the most important first.
-        diagnosis: what the combination of findings fits, each with its evidence.
+        diagnosis: what the combination of findings fits, each with its result.
         violations: what was not met; empty when ok.
         causes: "data", "model", both or none; and "inputs" or "predictions" if those moved.
         metrics: the numbers, name -> value, finite.

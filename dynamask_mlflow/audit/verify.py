@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dynamask_mlflow.audit.arrays import MADE_FROM, MadeFrom, evidence_of, load_arrays
+from dynamask_mlflow.audit.arrays import MADE_FROM, MadeFrom, compare_arrays, load_arrays
 from dynamask_mlflow.audit.bundle import AUDITS, CONFIG, FORMAT, MANIFEST, SEAL
+from dynamask_mlflow.audit.comparison_result import not_compared
 from dynamask_mlflow.audit.config import AuditConfig
-from dynamask_mlflow.audit.decide import decide
 from dynamask_mlflow.audit.errors import AuditError
-from dynamask_mlflow.audit.evidence import Evidence
+from dynamask_mlflow.audit.evaluate_verdict import evaluate_verdict
 from dynamask_mlflow.audit.reporting import VERDICT_FILE
 from dynamask_mlflow.audit.verdict import Verdict
 
@@ -126,19 +126,12 @@ def _recompute(root: Path, audit: Mapping[str, Any]) -> Recomputed:
     config = AuditConfig.from_mapping(json.loads((folder / CONFIG).read_text(encoding="utf-8")))
     made_from = MadeFrom.from_json((folder / MADE_FROM).read_text(encoding="utf-8"))
     if made_from.blockers:
-        evidence = nothing_compared(made_from.blockers)
+        result = not_compared(made_from.blockers)
     else:
         arrays = load_arrays(audit["run_id"], lambda run, artifact: root / "runs" / run / artifact)
-        evidence = evidence_of(arrays, config)
-    verdict = decide(evidence, config, **{key: stored[key] for key in _ABOUT})
+        result = compare_arrays(arrays, config)
+    verdict = evaluate_verdict(result, config, **{key: stored[key] for key in _ABOUT})
     return Recomputed(name, stored["state"], str(verdict.state), tuple(differences(stored, verdict)))
-
-
-def nothing_compared(blockers: Mapping[str, str]) -> Evidence:
-    """The evidence of an audit that cannot be: only why."""
-    return Evidence(
-        channel_names=(), times=(), instances=0, reference_instances=0, sampled=0, failures=0, blockers=blockers
-    )
 
 
 def differences(stored: Mapping[str, Any], verdict: Verdict) -> list[str]:

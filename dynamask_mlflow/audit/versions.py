@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from dynamask_mlflow.audit.comparison_result import compare
 from dynamask_mlflow.audit.config import AuditConfig
-from dynamask_mlflow.audit.decide import decide
 from dynamask_mlflow.audit.errors import AuditError
-from dynamask_mlflow.audit.evidence import compare
+from dynamask_mlflow.audit.evaluate_verdict import evaluate_verdict
 from dynamask_mlflow.audit.models import resolve_model
 from dynamask_mlflow.audit.records import AuditSource, ShardGroup, StaySource
 from dynamask_mlflow.audit.reference import with_outcomes
@@ -61,7 +61,7 @@ def compare_audits(
     if list(cells["old", "before"].ids) != list(cells["new", "before"].ids):
         raise AuditError("Expected both versions to explain the same stays, but one of them failed on some.")
     profiles = {key: part.mean_shares()[0] for key, part in cells.items()}
-    evidence = compare(
+    result = compare(
         cells["old", "before"],
         cells["old", "now"],
         config,
@@ -70,4 +70,4 @@ def compare_audits(
             profiles["old", "before"], profiles["old", "now"], profiles["new", "before"], profiles["new", "now"]
         ),
     )
-    return decide(evidence, config, model=new.name, version=new.version, window=spans["now"][0].label)
+    return evaluate_verdict(result, config, model=new.name, version=new.version, window=spans["now"][0].label)

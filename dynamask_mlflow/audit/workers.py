@@ -80,7 +80,7 @@ def _begin(threads: int) -> None:
     import mlflow  # noqa: F401
     import torch
 
-    import dynamask_mlflow.audit.measure  # noqa: F401
+    import dynamask_mlflow.audit.explain_window  # noqa: F401
 
     torch.set_num_threads(threads)
     end_with_parent()

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dynamask_mlflow._settings import ConfigError
 from dynamask_mlflow.evaluation.config import EvaluationConfig
-from dynamask_mlflow.evaluation.device import require_device
 from dynamask_mlflow.evaluation.erasure import Floats, answers_every_step
 from dynamask_mlflow.evaluation.explain_and_score import Explained, Explainer, MethodRun, explain_and_score
 from dynamask_mlflow.evaluation.privacy import hashed, reason_of, warn_of_short_salt
@@ -176,3 +176,16 @@ def _warn_of_failures(failures: Mapping[int, Exception], sampled: Sequences, has
         hashed(sampled.ids[row]) if hash_ids else sampled.ids[row],
         reason_of(error),
     )
+
+
+def require_device(device: str) -> None:
+    """Raise `ConfigError` unless torch can compute there."""
+    import torch
+
+    if device == "auto":
+        return
+    try:
+        torch.empty(1, device=device).cpu()
+    except (AssertionError, RuntimeError, ValueError) as error:
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise ConfigError(f"Expected a device of this machine, but got {device!r}: {first}") from error

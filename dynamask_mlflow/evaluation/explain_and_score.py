@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dynamask_mlflow.evaluation.erasure import Floats
-from dynamask_mlflow.evaluation.isolation import Isolated, isolate
 from dynamask_mlflow.evaluation.scoring import Controls, Scores, score
 from dynamask_mlflow.evaluation.sequences import Sequences
 from dynamask_mlflow.masks.config import ExplainConfig
@@ -20,7 +20,9 @@ from dynamask_mlflow.masks.result import Masks
 if TYPE_CHECKING:
     import torch
 
+_logger = logging.getLogger(__name__)
 Rows = NDArray[np.intp]
+Result = TypeVar("Result")
 
 _AT_ONCE = 128  # instances in one forward pass: more are no faster and take more memory
 
@@ -212,3 +214,40 @@ def explain_and_score(
     }
     clock["score"] = time.perf_counter() - start
     return Explained(sample, rows, outputs, runs, failures, clock)
+
+
+@dataclass(frozen=True)
+class Isolated(Generic[Result]):
+    """Results in order, each with the rows it is for, and what happened to the other rows."""
+
+    parts: list[tuple[Rows, Result]]
+    failures: dict[int, Exception]
+
+    @property
+    def rows(self) -> Rows:
+        return np.concatenate([np.empty(0, dtype=np.intp), *(rows for rows, _ in self.parts)])
+
+
+def isolate(job: Callable[[Rows], Result], rows: Rows) -> Isolated[Result]:
+    """Run `job` on rows whose results do not depend on each other; raises only if every single one fails."""
+    parts: list[tuple[Rows, Result]] = []
+    failures: dict[int, Exception] = {}
+
+    # A stack, not a function that calls itself: that would be a cycle, and hold all results until they are collected.
+    waiting = [rows]
+    while waiting:
+        some = waiting.pop()
+        try:
+            parts.append((some, job(some)))
+        except Exception as error:
+            if len(some) == 1:
+                failures[int(some[0])] = error
+                continue
+            half = len(some) // 2
+            waiting += [some[half:], some[:half]]
+    if not parts:
+        first = next(iter(failures.values()))
+        if len({str(error) for error in failures.values()}) > 1:
+            _logger.warning("All %d instances failed, for different reasons; the first is raised.", len(rows))
+        raise first
+    return Isolated(parts, failures)

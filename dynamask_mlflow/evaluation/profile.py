@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dynamask_mlflow._json import plain
 from dynamask_mlflow.evaluation.sequences import Sequences
 
 
@@ -64,14 +65,3 @@ def profile_record(profile: Profile, sample: Sequences) -> dict[str, Any]:
         "share_by_channel": plain(profile.share_by_channel),
         "share_by_time": plain(profile.share_by_time),
     }
-
-
-def plain(values: Any) -> Any:
-    """Numbers that every JSON reader takes: rounded to six significant digits, null for NaN and infinity."""
-    if isinstance(values, np.ndarray | list | tuple):
-        return [plain(value) for value in values]
-    if isinstance(values, np.generic):
-        values = values.item()
-    if isinstance(values, float):
-        return float(f"{values:.6g}") if np.isfinite(values) else None
-    return values

@@ -13,7 +13,7 @@ from dynamask_mlflow.evaluation.config import EvaluationConfig
 from dynamask_mlflow.evaluation.evaluate import Evaluation
 from dynamask_mlflow.evaluation.labels import Labels
 from dynamask_mlflow.evaluation.paired import mean_interval
-from dynamask_mlflow.evaluation.target_value import value_of
+from dynamask_mlflow.evaluation.scoring import value_of
 from dynamask_mlflow.masks.result import Masks
 from dynamask_mlflow.masks.target_spec import Target, parse_target
 from dynamask_mlflow.metrics.shift import predicted_class

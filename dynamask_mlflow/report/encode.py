@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dynamask_mlflow._json import plain
 from dynamask_mlflow._ranking import places
 
 MISSING = 65535
@@ -72,23 +73,6 @@ def words_of_values(values: ArrayLike) -> tuple[NDArray[np.uint16], list[float],
         steps = np.round((np.where(finite[rows], array[rows], low) - low) / width * (MISSING - 1))
         words[rows] = np.where(finite[rows], steps, MISSING)
     return words, [float(v) for v in low], [float(v) for v in high]
-
-
-def plain(value: Any, digits: int = 6) -> Any:
-    """Anything as JSON allows it: arrays as lists, numbers rounded, NaN as null, the rest as text."""
-    if value is None or isinstance(value, (bool, np.bool_)):
-        return None if value is None else bool(value)
-    if isinstance(value, (int, np.integer)):
-        return int(value)
-    if isinstance(value, (float, np.floating)):
-        return float(f"{float(value):.{digits}g}") if math.isfinite(value) else None
-    if isinstance(value, np.ndarray):
-        return plain(value.tolist(), digits)
-    if isinstance(value, dict):
-        return {str(key): plain(item, digits) for key, item in value.items()}
-    if isinstance(value, (list, tuple, range)):
-        return [plain(item, digits) for item in value]
-    return str(value)
 
 
 def script_json(value: Any) -> str:

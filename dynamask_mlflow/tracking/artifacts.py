@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 
 from dynamask_mlflow._files import atomic_write
+from dynamask_mlflow._json import plain
 from dynamask_mlflow._provenance import versions
 from dynamask_mlflow.evaluation.changes import change_record, change_table
 from dynamask_mlflow.evaluation.config import EvaluationConfig
 from dynamask_mlflow.evaluation.evaluate import Evaluation
 from dynamask_mlflow.evaluation.labels import Labels
 from dynamask_mlflow.evaluation.privacy import hashed
-from dynamask_mlflow.evaluation.profile import plain, profile_of, profile_record
+from dynamask_mlflow.evaluation.profile import profile_of, profile_record
 from dynamask_mlflow.evaluation.report_data import instance_metrics, report_data
 from dynamask_mlflow.evaluation.sequences import Sequences
 from dynamask_mlflow.masks.result import DIRECTIONS, Masks

@@ -15,8 +15,7 @@ from dynamask_mlflow._secrets import without_secrets
 from dynamask_mlflow._settings import check_mapping
 from dynamask_mlflow.evaluation.changes import explain_changes, require_changes
 from dynamask_mlflow.evaluation.config import EvaluationConfig
-from dynamask_mlflow.evaluation.device import require_device
-from dynamask_mlflow.evaluation.evaluate import evaluate_masks
+from dynamask_mlflow.evaluation.evaluate import evaluate_masks, require_device
 from dynamask_mlflow.evaluation.labels import labels_of
 from dynamask_mlflow.evaluation.model_settings import ModelSettings
 from dynamask_mlflow.evaluation.privacy import require_salt

@@ -219,8 +219,7 @@ def _load_pyfunc(path: str, model_config: Mapping[str, Any] | None = None) -> Py
     """Called by `mlflow.pyfunc.load_model` with the model's root."""
     from mlflow.environment_variables import MLFLOW_DEFAULT_PREDICTION_DEVICE
 
-    from dynamask_mlflow.tracking.pyfunc_wrapper import PyfuncWrapper, inference_params
-    from dynamask_mlflow.tracking.refuse_params import refuse_unknown_params
+    from dynamask_mlflow.tracking.pyfunc_wrapper import PyfuncWrapper, inference_params, refuse_unknown_params
 
     refuse_unknown_params(frozenset(spec.name for spec in inference_params().params))
     preferred = MLFLOW_DEFAULT_PREDICTION_DEVICE.get()  # type: ignore[no-untyped-call]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import json
+import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +15,12 @@ from numpy.typing import NDArray
 from dynamask_mlflow.evaluation.model_data import ModelData, model_data
 from dynamask_mlflow.evaluation.sequence_model import SequenceModel
 from dynamask_mlflow.masks.result import DIRECTIONS, Masks
+from dynamask_mlflow.tracking.mlflow_internals import (
+    PARAMS_BEGIN,
+    PARAMS_LOGGER,
+    PARAMS_MIDDLE,
+    check_params_warning,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -138,3 +146,35 @@ def _options(given: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(parsed, dict):
         raise ValueError(f"Expected settings to be a JSON object, but got {extra!r}.")
     return parsed | options
+
+
+class RefuseUnknownParams(logging.Filter):
+    """Raises where MLflow warns that parameters of this flavor's models are ignored; other models keep the warning."""
+
+    def __init__(self, known: frozenset[str]) -> None:
+        super().__init__()
+        self.known = known
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        message = record.getMessage()
+        if not message.startswith(PARAMS_BEGIN):
+            return True
+        given, _, supported = message.removeprefix(PARAMS_BEGIN).partition(PARAMS_MIDDLE)
+        if any(repr(name) not in supported for name in self.known):
+            return True
+        from mlflow.exceptions import MlflowException
+
+        names = [name.strip(" '\"") for name in given.strip("[]").split(",")]
+        near = [match for name in names for match in difflib.get_close_matches(name, self.known, n=1)]
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise MlflowException.invalid_parameter_value(
+            f"Expected params among {', '.join(sorted(self.known))}, but got {', '.join(names)}.{hint}"
+        )
+
+
+def refuse_unknown_params(known: frozenset[str]) -> None:
+    """Have unknown parameters refused in this process; a second call changes nothing."""
+    check_params_warning()
+    logger = logging.getLogger(PARAMS_LOGGER)
+    if not any(isinstance(found, RefuseUnknownParams) and found.known == known for found in logger.filters):
+        logger.addFilter(RefuseUnknownParams(known))

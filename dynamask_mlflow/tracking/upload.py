@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 from dynamask_mlflow._secrets import without_secrets
-from dynamask_mlflow.tracking.address import signed_in
 from dynamask_mlflow.tracking.errors import SpoolError, UploadError, first_line
 from dynamask_mlflow.tracking.retries import answers, is_lost, patiently
 from dynamask_mlflow.tracking.spool import ARTIFACTS, Manifest, discard, owned, read_manifest
@@ -159,3 +161,24 @@ def _mark_tables(client: MlflowClient, manifest: Manifest) -> None:
 def _is_refusal(error: Exception) -> bool:
     status = getattr(error, "get_http_status_code", lambda: None)()
     return status in (401, 403, 404) or getattr(error, "error_code", "") == "PERMISSION_DENIED"
+
+
+@contextmanager
+def signed_in(tracking_uri: str) -> Iterator[str]:
+    """The address to use in the block: user and password of an http URI go into MLflow's variables meanwhile."""
+    if not tracking_uri.startswith(("http://", "https://")) or "@" not in urlsplit(tracking_uri).netloc:
+        yield tracking_uri
+        return
+    parts = urlsplit(tracking_uri)
+    user, _, password = parts.netloc.rpartition("@")[0].partition(":")
+    ours = {"MLFLOW_TRACKING_USERNAME": unquote(user), "MLFLOW_TRACKING_PASSWORD": unquote(password)}
+    before = {name: os.environ.get(name) for name in ours}
+    os.environ.update(ours)
+    try:
+        yield urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

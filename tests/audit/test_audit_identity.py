@@ -14,7 +14,7 @@ import pytest
 from audit_hospital import hospital
 
 from dynamask_mlflow.audit import AuditConfig, AuditError, audit_history, build_reference, prepare_audit, run_audit
-from dynamask_mlflow.audit.measured import Measured
+from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.cli import main
 
 MODEL = "models:/icu@champion"
@@ -192,8 +192,8 @@ def test_the_commands_take_a_site_and_show_what_was_superseded(place, faulty):
     assert everything.count("superseded") == 1
 
 
-def files_of(run_id: str, name: str) -> Measured:
-    return Measured.load(mlflow.artifacts.download_artifacts(run_id=run_id, artifact_path=f"dynamask/{name}"))
+def files_of(run_id: str, name: str) -> ExplainedWindow:
+    return ExplainedWindow.load(mlflow.artifacts.download_artifacts(run_id=run_id, artifact_path=f"dynamask/{name}"))
 
 
 def test_no_mean_input_leaves_the_store(place):

@@ -11,9 +11,9 @@ from test_audit_verdict import CONFIG, NAMES, stays
 
 from dynamask_mlflow.audit import State
 from dynamask_mlflow.audit import statistics as s
-from dynamask_mlflow.audit.decide import decide
-from dynamask_mlflow.audit.evidence import compare
-from dynamask_mlflow.audit.measured import Measured
+from dynamask_mlflow.audit.comparison_result import compare
+from dynamask_mlflow.audit.evaluate_verdict import evaluate_verdict
+from dynamask_mlflow.audit.explained_window import ExplainedWindow
 
 
 def test_weighted_scores_are_scikit_learn_s():
@@ -93,7 +93,7 @@ def test_a_class_that_became_more_frequent_is_found():
     assert test.classes[2].difference > 0.3
 
 
-def ward(n: int, seed: int, **options) -> Measured:
+def ward(n: int, seed: int, **options) -> ExplainedWindow:
     """Stays with predicted risks and outcomes that fit them."""
     part = stays(n, seed, **options)
     rng = np.random.default_rng(100 + seed)
@@ -101,12 +101,12 @@ def ward(n: int, seed: int, **options) -> Measured:
     return replace(part, numbers={**part.numbers, "risk": risk, "label": (rng.random(n) < risk).astype(float)})
 
 
-def judge(now: Measured, **options):
+def judge(now: ExplainedWindow, **options):
     config = CONFIG.with_options(**options)
-    return decide(compare(ward(300, 11), now, config), config, model="icu", version="1", window="2026-03")
+    return evaluate_verdict(compare(ward(300, 11), now, config), config, model="icu", version="1", window="2026-03")
 
 
-def with_numbers(part: Measured, **numbers) -> Measured:
+def with_numbers(part: ExplainedWindow, **numbers) -> ExplainedWindow:
     return replace(part, numbers={**part.numbers, **numbers})
 
 
@@ -175,7 +175,7 @@ def test_drift_of_attention_outranks_a_warning_and_both_are_told():
 
 
 def test_values_are_judged_in_standard_deviations():
-    def values(n: int, seed: int, shift: float = 0.0) -> Measured:
+    def values(n: int, seed: int, shift: float = 0.0) -> ExplainedWindow:
         part = stays(n, seed)
         numbers = {name: part.numbers[name] for name in ("area", "entropy", "own", "other", "mean_map")}
         rng = np.random.default_rng(seed)
@@ -184,8 +184,8 @@ def test_values_are_judged_in_standard_deviations():
         )
 
     before = values(300, 1)
-    same = decide(compare(before, values(150, 2), CONFIG), CONFIG)
-    higher = decide(compare(before, values(150, 2, 8.0), CONFIG), CONFIG)
+    same = evaluate_verdict(compare(before, values(150, 2), CONFIG), CONFIG)
+    higher = evaluate_verdict(compare(before, values(150, 2, 8.0), CONFIG), CONFIG)
     assert same.state == State.OK, same.reasons
     assert higher.state == State.WARNING
     assert "predicted value rose from" in higher.reasons[0]

@@ -13,7 +13,7 @@ from audit_hospital import hospital
 
 from dynamask_mlflow.audit import AuditError, ShardGroup, StaySource, fit_shard, gather, plan_shards
 from dynamask_mlflow.audit.errors import NoDataError
-from dynamask_mlflow.audit.measured import Measured
+from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.models import resolve_model
 from dynamask_mlflow.audit.windows import draw, find_rows, parse_window
 
@@ -73,23 +73,23 @@ def test_few_fat_shards_by_estimated_seconds(place):
 def test_a_damaged_result_is_fitted_again(place):
     (uri,) = plan(place)
     result = Path(fit_shard(uri).result)
-    whole = Measured.load(result)
+    whole = ExplainedWindow.load(result)
     result.write_bytes(result.read_bytes()[:100])
     assert fit_shard(uri).skipped is False
-    np.testing.assert_array_equal(Measured.load(result).by_channel, whole.by_channel)
+    np.testing.assert_array_equal(ExplainedWindow.load(result).by_channel, whole.by_channel)
 
 
 @pytest.mark.slow
 def test_another_process_gives_the_same_bits(place):
     (uri,) = plan(place)
-    here = Measured.load(fit_shard(uri).result)
+    here = ExplainedWindow.load(fit_shard(uri).result)
     Path(json.loads(Path(uri).read_text())["result"]).unlink()
     script = (
         f"import mlflow, torch, sys; torch.set_num_threads(1); mlflow.set_tracking_uri({place.uri!r})\n"
         f"from dynamask_mlflow.audit import fit_shard; print(fit_shard({uri!r}).result)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    there = Measured.load(done.stdout.strip().splitlines()[-1])
+    there = ExplainedWindow.load(done.stdout.strip().splitlines()[-1])
     np.testing.assert_array_equal(here.by_channel, there.by_channel)
 
 

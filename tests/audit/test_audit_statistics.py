@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dynamask_mlflow.audit import statistics as s
-from dynamask_mlflow.audit.alpha_spending import levels
+from dynamask_mlflow.audit.config import levels
 from dynamask_mlflow.audit.statistics.permutation import energy_distances, mean_differences, upper_tail
 from dynamask_mlflow.audit.statistics.trust import signed_rank
 

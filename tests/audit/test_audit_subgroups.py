@@ -12,8 +12,8 @@ from test_audit_verdict import CONFIG, stays
 
 from dynamask_mlflow.audit import AuditError, State, build_reference, run_audit
 from dynamask_mlflow.audit import statistics as s
-from dynamask_mlflow.audit.decide import decide
-from dynamask_mlflow.audit.evidence import compare
+from dynamask_mlflow.audit.comparison_result import compare
+from dynamask_mlflow.audit.evaluate_verdict import evaluate_verdict
 from dynamask_mlflow.audit.items import ItemRows
 from dynamask_mlflow.audit.subgroups import compare_subgroups, group_rows
 
@@ -78,17 +78,17 @@ def test_small_groups_are_said_to_be_small_and_moved_ones_warn():
         attributes={**now.attributes, "unit": unit},
         numbers={**now.numbers, "risk": risk[1] + np.where(female, 0.08, -0.08)},
     )
-    evidence = compare(before, now, config)
-    verdict = decide(evidence, config, model="icu", version="1", window="2026-02")
+    result = compare(before, now, config)
+    verdict = evaluate_verdict(result, config, model="icu", version="1", window="2026-02")
     told = [violation for violation in verdict.violations if violation.kind == "subgroup"]
     assert {violation.subject for violation in told} >= {"sex female", "sex male"}
     assert any("the mean predicted risk" in violation.message for violation in told)
     assert verdict.state == State.WARNING
     assert any("BURNS: fewer than 10 stays in the reference, fewer than 10" in text for text in verdict.subgroups)
     assert any("The group sex female differs from the other stays" in text for text in verdict.subgroups)
-    rows = group_rows(evidence.groups)
+    rows = group_rows(result.groups)
     assert {row["group"] for row in rows} == {"sex female", "sex male", "unit CCU", "unit MICU", "unit SICU"}
-    assert json.loads(evidence.groups.to_json())["too_small"][0]["group"]["value"] == "BURNS"
+    assert json.loads(result.groups.to_json())["too_small"][0]["group"]["value"] == "BURNS"
 
 
 def test_without_attributes_there_are_no_subgroups():

@@ -64,7 +64,7 @@ def public_functions() -> Iterator[tuple[str, Any]]:
 FUNCTIONS = dict(public_functions())
 # Modules whose examples run beside those of the public functions.
 MODULES = (
-    *("_model_uri", "_provenance", "_ranking", "_schema", "evaluation.explain_and_score", "masks.attribute"),
+    *("_json", "_model_uri", "_provenance", "_ranking", "_schema", "evaluation.explain_and_score", "masks.attribute"),
     *(
         "masks.config",
         "evaluation.config",

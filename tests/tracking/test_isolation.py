@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dynamask_mlflow.evaluation.isolation import isolate
+from dynamask_mlflow.evaluation.explain_and_score import isolate
 
 
 def test_bad_rows_are_singled_out_and_the_others_keep_their_order() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dynamask_mlflow._npz import ArchiveError, load_arrays
-from dynamask_mlflow.audit.measured import Measured
+from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.evaluation.sequences import Sequences, as_sequences
 
 
@@ -64,7 +64,7 @@ def test_a_bomb_is_refused_before_it_expands(tmp_path: Path) -> None:
     ],
     ids=lambda c: str(c[10:60]),
 )
-@pytest.mark.parametrize("load", [load_arrays, Sequences.load, Measured.load])
+@pytest.mark.parametrize("load", [load_arrays, Sequences.load, ExplainedWindow.load])
 def test_headers_that_lie_and_damage_are_errors_of_one_kind(tmp_path: Path, load: object, content: bytes) -> None:
     with pytest.raises(ValueError, match="Expected"):
         load(write(tmp_path / "x.npz", x=content))  # type: ignore[operator]

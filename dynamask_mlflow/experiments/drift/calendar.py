@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from dynamask_mlflow.audit.findings import version_alarms
-from dynamask_mlflow.audit.measured import Measured
+from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.statistics import compare_versions
+from dynamask_mlflow.audit.violations import version_alarms
 from dynamask_mlflow.experiments.drift.data import Case
 from dynamask_mlflow.experiments.drift.draws import judge, take
 from dynamask_mlflow.experiments.drift.windows import Report
@@ -17,7 +17,7 @@ from dynamask_mlflow.experiments.drift.windows import Report
 PLANTED = {"LACTATE": ("2024-01", "2024-12"), "SpO2": ("2024-04", "2024-12"), "Temp": ("2024-09", "2024-09")}
 
 
-def calendar_notes(case: Case, pool: Measured, report: Report) -> list[str]:
+def calendar_notes(case: Case, pool: ExplainedWindow, report: Report) -> list[str]:
     later = case.dataset.part("later")
     months = sorted(set(later.windows.tolist()))[: 3 if case.quick else None]
     told = case.cached(f"calendar {len(months)}", lambda: _months(case, pool, months, report))
@@ -39,11 +39,11 @@ def calendar_notes(case: Case, pool: Measured, report: Report) -> list[str]:
     ]
 
 
-def _months(case: Case, pool: Measured, months: list[str], report: Report) -> list[dict[str, object]]:
+def _months(case: Case, pool: ExplainedWindow, months: list[str], report: Report) -> list[dict[str, object]]:
     later, rng = case.dataset.part("later"), np.random.default_rng(0)
     rows = rng.permutation(np.flatnonzero(pool.usable))[: case.reference_size]
     before = replace(take(pool, rows, rng), patients=pool.patients[rows])
-    windows: list[Measured] = []
+    windows: list[ExplainedWindow] = []
     told: list[dict[str, object]] = []
     for month in months:
         stays = later.window(month)

@@ -17,10 +17,9 @@ import numpy as np
 from torch import nn
 
 from dynamask_mlflow._provenance import code_digest, symbols_of
-from dynamask_mlflow.audit.alpha_spending import permutations_needed
-from dynamask_mlflow.audit.config import AuditConfig
-from dynamask_mlflow.audit.measure import measure
-from dynamask_mlflow.audit.measured import Measured
+from dynamask_mlflow.audit.config import AuditConfig, permutations_needed
+from dynamask_mlflow.audit.explain_window import explain_window
+from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.shards import code_version
 from dynamask_mlflow.data.dataset import StayDataset
 from dynamask_mlflow.evaluation.sequences import as_sequences
@@ -57,7 +56,9 @@ class Case:
     reference_size: int
     quick: bool
 
-    def measured(self, what: str, stays: StayDataset, network: nn.Module | None = None, keep: int = 0) -> Measured:
+    def measured(
+        self, what: str, stays: StayDataset, network: nn.Module | None = None, keep: int = 0
+    ) -> ExplainedWindow:
         """Explain stays once; afterwards they are read from the cache."""
         settings = {
             "data": stays.digest,
@@ -69,10 +70,10 @@ class Case:
         path = cache_folder() / "drift" / f"{key}.npz"
         outcomes = {str(i): float(label) for i, label in zip(stays.ids, stays.labels, strict=True)}
         if path.is_file():
-            return Measured.load(path).with_number("label", outcomes)
+            return ExplainedWindow.load(path).with_number("label", outcomes)
         sequences = as_sequences(**stays.sequence_arrays() | {"targets": None})
         patients = stays.patient_ids.astype(np.str_)
-        found = measure(
+        found = explain_window(
             network or self.network, sequences, patients, task="classification", config=self.config, keep=keep
         )
         found.save(path)

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dynamask_mlflow.audit.decide import decide
+from dynamask_mlflow.audit.comparison_result import compare
 from dynamask_mlflow.audit.episodes import FINDINGS
-from dynamask_mlflow.audit.evidence import compare
-from dynamask_mlflow.audit.measured import Measured
+from dynamask_mlflow.audit.evaluate_verdict import evaluate_verdict
+from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.statistics import input_test, permuted_labels, prediction_test
 from dynamask_mlflow.audit.statistics.effect import moved_share
 from dynamask_mlflow.audit.statistics.permutation import mean_differences
@@ -26,31 +26,31 @@ from dynamask_mlflow.experiments.drift.data import Case
 _SCREEN, _NEAR, _DOUBT = 199, 0.75, 0.05
 
 
-def draw(pool: Measured, count: int, rng: np.random.Generator) -> Measured:
+def draw(pool: ExplainedWindow, count: int, rng: np.random.Generator) -> ExplainedWindow:
     """So many stays, each a patient of its own."""
     return take(pool, rng.choice(np.flatnonzero(pool.usable), count), rng)
 
 
-def take(pool: Measured, rows: NDArray[Any], rng: np.random.Generator) -> Measured:
+def take(pool: ExplainedWindow, rows: NDArray[Any], rng: np.random.Generator) -> ExplainedWindow:
     return replace(pool.take(rows), patients=rng.integers(0, 1 << 62, len(rows)).astype(np.str_))
 
 
 def judge(
     case: Case,
-    before: Measured,
-    now: Measured,
+    before: ExplainedWindow,
+    now: ExplainedWindow,
     seed: int,
     *,
-    earlier: Sequence[Measured] = (),
+    earlier: Sequence[ExplainedWindow] = (),
     inputs: bool = False,
     **more: Any,
 ) -> Verdict:
     """The verdict, as an audit with this seed would give it."""
     config = case.config.with_options(seed=seed)
-    return decide(compare(before, now, config, earlier=earlier, look_at_inputs=inputs, **more), config)
+    return evaluate_verdict(compare(before, now, config, earlier=earlier, look_at_inputs=inputs, **more), config)
 
 
-def alarms(case: Case, before: Measured, windows: Sequence[Measured], seed: int) -> list[bool]:
+def alarms(case: Case, before: ExplainedWindow, windows: Sequence[ExplainedWindow], seed: int) -> list[bool]:
     """Whether each audit of a series warns or says DRIFT, the last windows looked at together as audits do.
 
     Most audits are nowhere near: their lower bounds tell, and only the others are judged in full.
@@ -70,7 +70,7 @@ def alarms(case: Case, before: Measured, windows: Sequence[Measured], seed: int)
     return found
 
 
-def _warns(case: Case, before: Measured, now: Measured, seed: int) -> bool:
+def _warns(case: Case, before: ExplainedWindow, now: ExplainedWindow, seed: int) -> bool:
     """Whether predictions or inputs, with few permutations, are anywhere near a warning."""
     parts = [before, now]
     patients = np.arange(len(before) + len(now))
@@ -84,7 +84,7 @@ def _warns(case: Case, before: Measured, now: Measured, seed: int) -> bool:
     return bool(min(test.value_p.min(), test.missing_p.min()) <= _DOUBT)
 
 
-def _near(before: Measured, together: Sequence[Measured], least: float, seed: int) -> bool:
+def _near(before: ExplainedWindow, together: Sequence[ExplainedWindow], least: float, seed: int) -> bool:
     """Whether the lower bound of what moved, with few permutations, is anywhere near the least that alarms."""
     parts = [before, *together]
     patients = np.arange(sum(map(len, parts)))
@@ -97,7 +97,7 @@ def _near(before: Measured, together: Sequence[Measured], least: float, seed: in
     return False
 
 
-def _worse(case: Case, before: Measured, now: Measured) -> bool:
+def _worse(case: Case, before: ExplainedWindow, now: ExplainedWindow) -> bool:
     """Whether a quality of the masks moved so far that it might alarm."""
     for name in ("area", "entropy", "ce", "acc"):
         then = before.numbers[name]

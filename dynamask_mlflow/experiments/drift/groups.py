@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dynamask_mlflow.audit.measured import Measured
+from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.statistics import GroupShift
 from dynamask_mlflow.audit.statistics.marginals import Bools
 from dynamask_mlflow.audit.subgroups import SubgroupTest, compare_subgroups
@@ -15,7 +15,7 @@ from dynamask_mlflow.experiments.drift.data import open_case
 from dynamask_mlflow.experiments.drift.draws import take
 
 Report = Callable[[str], None]
-Change = Callable[[Measured, Bools], Measured]
+Change = Callable[[ExplainedWindow, Bools], ExplainedWindow]
 _PERMUTATIONS = 5999  # as many as the level of a monthly audit needs
 EACH = 150  # stays a group of sex, in each window
 
@@ -32,20 +32,20 @@ class GroupRow:
     windows: int
 
 
-def risk_raised(stays: Measured, chosen: Bools) -> Measured:
+def risk_raised(stays: ExplainedWindow, chosen: Bools) -> ExplainedWindow:
     """The predicted risk of the group is that of stays with odds three times as high."""
     risk = np.clip(stays.numbers["risk"], 1e-6, 1 - 1e-6)
     odds = 3 * risk / (1 - risk)
     return replace(stays, numbers={**stays.numbers, "risk": np.where(chosen, odds / (1 + odds), risk)})
 
 
-def worth_halved(stays: Measured, chosen: Bools) -> Measured:
+def worth_halved(stays: ExplainedWindow, chosen: Bools) -> ExplainedWindow:
     """In the group the masks' cells are worth half as much to the prediction."""
     own = stays.numbers["own"]
     return replace(stays, numbers={**stays.numbers, "own": np.where(chosen, 0.5 * own, own)})
 
 
-def attention_moved(stays: Measured, chosen: Bools) -> Measured:
+def attention_moved(stays: ExplainedWindow, chosen: Bools) -> ExplainedWindow:
     """In the group half of the attention to the most important channel goes to the next."""
     order = np.argsort(-np.nanmean(stays.by_channel, axis=0))
     shares = stays.by_channel.copy()
@@ -112,7 +112,7 @@ def as_table(rows: list[GroupRow]) -> list[list[str]]:
     return [head, *body]
 
 
-def _draw(pool: Measured, count: int, rng: np.random.Generator) -> Measured:
+def _draw(pool: ExplainedWindow, count: int, rng: np.random.Generator) -> ExplainedWindow:
     """As many women as men; sex is dealt out anew, so that nothing differs between them but what is planted."""
     drawn = take(pool, rng.choice(np.flatnonzero(pool.usable), count), rng)
     attributes = {name: rng.permutation(column) for name, column in drawn.attributes.items()}

@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynamask_mlflow.audit.attributes import SHIFTS, Facts, shift_codes_of, shift_numbers
+from dynamask_mlflow.audit.comparison_result import ComparisonResult, slices_of
 from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.culprit import find_culprits
-from dynamask_mlflow.audit.evidence import Evidence, slices_of
+from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.items import ItemRows, read_items
 from dynamask_mlflow.audit.measure import input_summary
-from dynamask_mlflow.audit.measured import Measured
 from dynamask_mlflow.audit.statistics import input_test, permuted_labels, slice_input_test
 from dynamask_mlflow.audit.verdict import Violation
 from dynamask_mlflow.data.dataset import StayDataset
@@ -117,8 +117,8 @@ def _row(pool: StayDataset, items: ItemRows, fault: Fault, windows: int, size: i
 
 
 def _audit(
-    healthy: Measured,
-    faulty: Measured,
+    healthy: ExplainedWindow,
+    faulty: ExplainedWindow,
     items: ItemRows,
     ill_items: ItemRows,
     fault: Fault,
@@ -136,7 +136,7 @@ def _audit(
     in_slices = slice_input_test(np.concatenate([before.codes, now.codes]), labels, slices_of((before, now)))
     if not test.moved(config.input_level) and not (in_slices and in_slices[0].p_value <= config.input_level):
         return None
-    evidence = Evidence(
+    result = ComparisonResult(
         channel_names=now.channel_names,
         times=now.times,
         instances=len(now),
@@ -158,7 +158,7 @@ def _audit(
             means=np.concatenate([first.means, second.means]),
         )
 
-    found = find_culprits(evidence, violations, before, now, config, items=look)
+    found = find_culprits(result, violations, before, now, config, items=look)
     return found[0].names if found else ()
 
 
@@ -197,7 +197,7 @@ def _cells(pool: StayDataset, items: ItemRows, fault: Fault) -> tuple[NDArray[np
     return cells, replace(items, means=np.where(touched, items.means * fault.factor, items.means))
 
 
-def _summary(stays: StayDataset, edges: NDArray[np.float64] | None) -> Measured:
+def _summary(stays: StayDataset, edges: NDArray[np.float64] | None) -> ExplainedWindow:
     """What an audit would know of the inputs; attention and predictions are left out."""
     sequences = as_sequences(
         stays.x,
@@ -208,7 +208,7 @@ def _summary(stays: StayDataset, edges: NDArray[np.float64] | None) -> Measured:
     )
     values, missing = input_summary(sequences)
     n, steps, channels = stays.x.shape
-    measured = Measured(
+    measured = ExplainedWindow(
         ids=stays.ids.astype(np.str_),
         patients=stays.patient_ids.astype(np.str_),
         by_channel=np.full((n, channels), 1 / channels),

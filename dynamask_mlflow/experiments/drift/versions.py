@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from dynamask_mlflow.audit.findings import version_alarms
-from dynamask_mlflow.audit.measured import Measured
+from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.runtime import differences
 from dynamask_mlflow.audit.statistics import compare_refit, compare_versions, rounding_limit, rounding_noise
+from dynamask_mlflow.audit.violations import version_alarms
 from dynamask_mlflow.experiments.drift.changes import Coarse, Swapped, last_bits, rounded
 from dynamask_mlflow.experiments.drift.data import Case
 from dynamask_mlflow.experiments.drift.draws import draw, judge
 from dynamask_mlflow.experiments.drift.windows import CHANGES, Report, changed
 
 
-def version_notes(case: Case, pool: Measured, report: Report) -> list[str]:
+def version_notes(case: Case, pool: ExplainedWindow, report: Report) -> list[str]:
     """Benign retrains, and versions that ignore an important channel, on the same stays."""
     results: dict[str, list[list[float]]] = {"benign": [], "harmful": []}
     for kind, names in _versions(case, pool).items():
@@ -36,14 +36,14 @@ def version_notes(case: Case, pool: Measured, report: Report) -> list[str]:
     ]
 
 
-def cause_notes(case: Case, pool: Measured, times: int) -> list[str]:
+def cause_notes(case: Case, pool: ExplainedWindow, times: int) -> list[str]:
     """Nothing, the data, the model or both changed: how often the verdict names exactly that."""
     right = case.cached(f"causes {times}", lambda: _causes(case, pool, times))
     told = ", ".join(f"{name} {share:.2f}" for name, share in right.items())
     return [f"{case.name}: a new version, and the right cause named if what changed was: {told} ({times} draws each)."]
 
 
-def canary_notes(case: Case, pool: Measured) -> list[str]:
+def canary_notes(case: Case, pool: ExplainedWindow) -> list[str]:
     """Anchors refitted: unchanged, with two channels swapped, on another runtime, with other weights."""
     found = case.cached("canary", lambda: _canary(case, pool))
     told = "; ".join(f"{what}: {text}" for what, text in found["told"].items())
@@ -53,7 +53,7 @@ def canary_notes(case: Case, pool: Measured) -> list[str]:
     ]
 
 
-def _versions(case: Case, pool: Measured) -> dict[str, list[str]]:
+def _versions(case: Case, pool: ExplainedWindow) -> dict[str, list[str]]:
     top = np.argsort(-pool.mean_shares()[0])[: 1 if case.quick else 3]
     return {
         "benign": [f"retrain {seed}" for seed in case.retrains],
@@ -67,13 +67,13 @@ def _network(case: Case, name: str) -> nn.Module:
 
 
 @lru_cache
-def _anchors(case: Case, name: str | None = None) -> Measured:
+def _anchors(case: Case, name: str | None = None) -> ExplainedWindow:
     """The same stays under the model, or under one of the versions."""
     stays = case.pool.select(np.arange(40 if case.quick else 120))
     return case.measured(f"anchors {name or ''}", stays, None if name is None else _network(case, name))
 
 
-def _sizes(case: Case, pool: Measured, name: str) -> list[float]:
+def _sizes(case: Case, pool: ExplainedWindow, name: str) -> list[float]:
     """Share of draws of anchors that alarm; means of what moved."""
     rng, config, old, new = np.random.default_rng(17), case.config, _anchors(case), _anchors(case, name)
     found = []
@@ -84,7 +84,7 @@ def _sizes(case: Case, pool: Measured, name: str) -> list[float]:
     return [float(value) for value in np.mean(found, axis=0)]
 
 
-def _causes(case: Case, pool: Measured, times: int) -> dict[str, float]:
+def _causes(case: Case, pool: ExplainedWindow, times: int) -> dict[str, float]:
     versions, old = _versions(case, pool), _anchors(case)
     what = next(name for name in CHANGES[case.name] if "50 %" in name)
     populations = {False: pool, True: changed(case, what)}
@@ -108,7 +108,7 @@ def _causes(case: Case, pool: Measured, times: int) -> dict[str, float]:
     return right
 
 
-def _canary(case: Case, pool: Measured) -> dict[str, Any]:
+def _canary(case: Case, pool: ExplainedWindow) -> dict[str, Any]:
     stays = case.pool.select(np.arange(50))
     base = case.measured("canary", stays, keep=50)
     nudged = case.measured("canary nudged", last_bits(stays, np.random.default_rng(3)))

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from dynamask_mlflow._states import State
-from dynamask_mlflow.audit.measured import Measured
+from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.data.hospital.motifs import LOOK_ALIKES, MOTIFS
 from dynamask_mlflow.experiments.drift.changes import Change, delayed, missing, other_unit, shifted
 from dynamask_mlflow.experiments.drift.data import Case
@@ -58,9 +58,9 @@ class Row:
     wanted: str
 
 
-def window_rows(case: Case, pool: Measured, count: int, report: Report) -> list[Row]:
+def window_rows(case: Case, pool: ExplainedWindow, count: int, report: Report) -> list[Row]:
     n = case.size
-    jobs: list[tuple[str, int, Callable[[], Measured], int, str]] = [
+    jobs: list[tuple[str, int, Callable[[], ExplainedWindow], int, str]] = [
         ("nothing", n, lambda: pool, 4 * count, "OK at least .95"),
         ("nothing", n // 2, lambda: pool, count, ""),
         ("the fifth at highest risk three times as frequent", n, lambda: more_at_risk(pool), count, "-"),
@@ -87,7 +87,7 @@ def window_rows(case: Case, pool: Measured, count: int, report: Report) -> list[
     return rows
 
 
-def faults(case: Case, pool: Measured) -> dict[str, Change]:
+def faults(case: Case, pool: ExplainedWindow) -> dict[str, Change]:
     """What may happen to each of the five most important channels."""
     found: dict[str, Change] = {}
     for place in np.argsort(-pool.mean_shares()[0])[: 1 if case.quick else 5]:
@@ -102,7 +102,7 @@ def faults(case: Case, pool: Measured) -> dict[str, Change]:
     return found
 
 
-def more_at_risk(pool: Measured, times: float = 3.0) -> Measured:
+def more_at_risk(pool: ExplainedWindow, times: float = 3.0) -> ExplainedWindow:
     """Another case mix: the fifth of the stays at highest risk is so many times as frequent as it was."""
     risk = pool.numbers["risk"]
     high = risk >= np.quantile(risk, 0.8)
@@ -110,7 +110,7 @@ def more_at_risk(pool: Measured, times: float = 3.0) -> Measured:
     return take(pool, np.flatnonzero(kept), np.random.default_rng(0))
 
 
-def more_outcomes(pool: Measured, points: float) -> Measured:
+def more_outcomes(pool: ExplainedWindow, points: float) -> ExplainedWindow:
     """The same stays and predictions, but the outcome is so much more frequent than it was: calibration moves."""
     labels = pool.numbers["label"]
     rate = points / max(float(np.mean(labels == 0)), 1e-9)
@@ -118,24 +118,24 @@ def more_outcomes(pool: Measured, points: float) -> Measured:
     return replace(pool, numbers={**pool.numbers, "label": np.where(turned, 1.0, labels)})
 
 
-def _wanted(case: Case, pool: Measured, risk_now: float, above_now: float) -> str:
+def _wanted(case: Case, pool: ExplainedWindow, risk_now: float, above_now: float) -> str:
     """A warning or drift is wanted where the mean risk moved by .02, or the share above the threshold by a quarter."""
     risk, above = _answers(case, pool)
     matters = abs(risk_now - risk) >= 0.02 or abs(above_now - above) >= 0.25 * above
     return _TOLD if matters else ""
 
 
-def _answers(case: Case, stays: Measured) -> tuple[float, float]:
+def _answers(case: Case, stays: ExplainedWindow) -> tuple[float, float]:
     risk = stays.numbers["risk"]
     return float(np.nanmean(risk)), float(np.nanmean(risk >= case.config.thresholds[0]))
 
 
-def changed(case: Case, what: str) -> Measured:
+def changed(case: Case, what: str) -> ExplainedWindow:
     """The pool after one of the changes, explained anew."""
     return _explained(case, what, CHANGES[case.name][what])
 
 
-def irrelevant(case: Case, pool: Measured) -> list[str]:
+def irrelevant(case: Case, pool: ExplainedWindow) -> list[str]:
     """Channels that do not matter.
 
     In the synthetic hospital those of the look-alikes, which by design never touch the outcome; SysBP, which has little
@@ -150,17 +150,19 @@ def irrelevant(case: Case, pool: Measured) -> list[str]:
     return [pool.channel_names[int(np.argmin(np.where(candidates, pool.mean_shares()[0], np.inf)))]]
 
 
-def earlier(pool: Measured) -> Measured:
+def earlier(pool: ExplainedWindow) -> ExplainedWindow:
     """One in five stays has its mask six hours earlier: moved, not fitted again."""
     early = np.random.default_rng(5).random(len(pool)) < 0.2
     return replace(pool, by_time=np.where(early[:, None], np.roll(pool.by_time, -6, axis=1), pool.by_time))
 
 
-def _explained(case: Case, what: str, change: Change) -> Measured:
+def _explained(case: Case, what: str, change: Change) -> ExplainedWindow:
     return case.measured(what, change(case.pool, np.random.default_rng(7)))
 
 
-def _simulate(case: Case, pool: Measured, explained: Callable[[], Measured], size: int, times: int) -> list[float]:
+def _simulate(
+    case: Case, pool: ExplainedWindow, explained: Callable[[], ExplainedWindow], size: int, times: int
+) -> list[float]:
     """The rates of a row over windows of `size` stays against fresh references; then risk and share above."""
     population, found = explained(), []
     for time in range(times):

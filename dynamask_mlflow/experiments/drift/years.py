@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynamask_mlflow.audit.measured import Measured
+from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.experiments.drift.data import Case
 from dynamask_mlflow.experiments.drift.draws import alarms, draw
 from dynamask_mlflow.experiments.drift.windows import CHANGES, changed
 
 
-def year_notes(case: Case, pool: Measured, years: int) -> list[str]:
+def year_notes(case: Case, pool: ExplainedWindow, years: int) -> list[str]:
     quiet = case.cached(f"years {years}", lambda: _series(case, pool, pool, years, 12, 13))
     weak = next(what for what in CHANGES[case.name] if "20 %" in what and "missing" in what)
     some = max(6, years // 5)
@@ -24,7 +24,9 @@ def year_notes(case: Case, pool: Measured, years: int) -> list[str]:
     ]
 
 
-def _series(case: Case, pool: Measured, population: Measured, years: int, months: int, seed: int) -> list[list[bool]]:
+def _series(
+    case: Case, pool: ExplainedWindow, population: ExplainedWindow, years: int, months: int, seed: int
+) -> list[list[bool]]:
     found = []
     for year in range(years):
         rng = np.random.default_rng([seed, year])

@@ -1,4 +1,4 @@
-"""The evidence of an audit: every comparison between the reference and the window, computed once."""
+"""The result of a comparison: every test between the reference and the window, computed once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynamask_mlflow.audit.config import AuditConfig
-from dynamask_mlflow.audit.measured import Measured
+from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.statistics import (
     CanaryResult,
     CauseSplit,
@@ -55,7 +55,7 @@ QUALITY_NAMES = {
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Evidence:
+class ComparisonResult:
     """What a verdict is made from. `None`: not computed, for the reason that the counts or `blockers` tell.
 
     Attributes:
@@ -114,20 +114,20 @@ def quality_kind(name: str) -> str:
 
 
 def compare(
-    reference: Measured,
-    current: Measured,
+    reference: ExplainedWindow,
+    current: ExplainedWindow,
     config: AuditConfig,
     *,
-    earlier: Sequence[Measured] = (),
+    earlier: Sequence[ExplainedWindow] = (),
     look_at_inputs: bool = True,
     **more: Any,
-) -> Evidence:
+) -> ComparisonResult:
     """Compare two windows under one model.
 
     Args:
         earlier: the windows of the audits before, which are tested together with this one.
         look_at_inputs: False leaves the input arm out.
-        more: fields of the evidence that come from elsewhere.
+        more: fields of the result that come from elsewhere.
     """
     blockers = {**more.pop("blockers", {}), **channel_blocker(reference, current)}
     now, before = current.usable, reference.usable
@@ -144,7 +144,7 @@ def compare(
         "trust": trust_of(current, config),
     }
     if "channels" in blockers or min(counts["instances"], counts["reference_instances"]) < 2:
-        return Evidence(**{**counts, **more})
+        return ComparisonResult(**{**counts, **more})
     both = _Pair((reference,), (current,), config, lambda part: part.usable)
     known = [name for name in _QUALITY if name in reference.numbers and name in current.numbers]
     numbers = {name: np.concatenate([part.numbers[name][part.usable] for part in both.parts]) for name in known}
@@ -168,10 +168,10 @@ def compare(
     if fitting:
         together = _Pair((reference,), (*fitting, current), config, lambda part: part.usable)
         found |= {"trend": together.test(config), "trend_windows": len(fitting) + 1}
-    return Evidence(**{**counts, **found, **more})
+    return ComparisonResult(**{**counts, **found, **more})
 
 
-def tolerance_of(reference: Measured, stays: int, config: AuditConfig) -> float:
+def tolerance_of(reference: ExplainedWindow, stays: int, config: AuditConfig) -> float:
     """`config.tolerance`, or as much more as a window of the planned size can exclude, up to `LARGEST`.
 
     It follows from the reference alone, so that it is fixed before any window is seen.
@@ -182,7 +182,7 @@ def tolerance_of(reference: Measured, stays: int, config: AuditConfig) -> float:
     return max(config.tolerance, min(LARGEST, provable))
 
 
-def slices_of(parts: Sequence[Measured]) -> dict[str, Any]:
+def slices_of(parts: Sequence[ExplainedWindow]) -> dict[str, Any]:
     """name -> which of the usable stays belong to it, for each value of each attribute that all parts have."""
     shared = [name for name in parts[0].attributes if all(name in part.attributes for part in parts)]
     columns = {name: np.concatenate([part.attributes[name][part.usable] for part in parts]) for name in shared}
@@ -193,7 +193,9 @@ def slices_of(parts: Sequence[Measured]) -> dict[str, Any]:
     }
 
 
-def _predictions(reference: Measured, current: Measured, config: AuditConfig, drawn: _Pair) -> PredictionTest | None:
+def _predictions(
+    reference: ExplainedWindow, current: ExplainedWindow, config: AuditConfig, drawn: _Pair
+) -> PredictionTest | None:
     """All stays with a prediction, also those whose mask looks nowhere."""
     parts = (reference, current)
     if any("risk" not in part.numbers for part in parts):
@@ -226,17 +228,17 @@ class _Pair:
 
     def __init__(
         self,
-        before: Sequence[Measured],
-        now: Sequence[Measured],
+        before: Sequence[ExplainedWindow],
+        now: Sequence[ExplainedWindow],
         config: AuditConfig,
-        chosen: Callable[[Measured], Any],
+        chosen: Callable[[ExplainedWindow], Any],
     ) -> None:
         self.parts, self.chosen = (*before, *now), chosen
         sizes = [sum(int(chosen(part).sum()) for part in parts) for parts in (before, now)]
         current = np.arange(sum(sizes)) >= sizes[0]
         self.draws = Permutations(current, self.join(lambda part: part.patients), config.permutations, config.seed)
 
-    def join(self, pick: Callable[[Measured], Any]) -> Any:
+    def join(self, pick: Callable[[ExplainedWindow], Any]) -> Any:
         return np.concatenate([pick(part)[self.chosen(part)] for part in self.parts])
 
     def test(self, config: AuditConfig) -> DriftTest:
@@ -244,7 +246,7 @@ class _Pair:
         return staged_drift_test(by_channel, by_time, self.draws, config.block)
 
 
-def channel_blocker(reference: Measured, current: Measured) -> dict[str, str]:
+def channel_blocker(reference: ExplainedWindow, current: ExplainedWindow) -> dict[str, str]:
     """Explanations of different channels or hours cannot be compared."""
     if reference.channel_names != current.channel_names:
         other = sorted(set(reference.channel_names) ^ set(current.channel_names))
@@ -255,10 +257,23 @@ def channel_blocker(reference: Measured, current: Measured) -> dict[str, str]:
     return {}
 
 
-def trust_of(current: Measured, config: AuditConfig) -> TrustResult | None:
+def trust_of(current: ExplainedWindow, config: AuditConfig) -> TrustResult | None:
     """Whether the window's masks are worth an audit."""
     if not len(current):
         return None
     own = current.numbers["own"]
     other, mean_map = current.numbers["other"], current.numbers["mean_map"]
     return check_trust(own, other, mean_map, config.trust_alpha, config.trust_minimum)
+
+
+def not_compared(blockers: Mapping[str, str]) -> ComparisonResult:
+    """The result of an audit that cannot be: only why."""
+    return ComparisonResult(
+        channel_names=(),
+        times=(),
+        instances=0,
+        reference_instances=0,
+        sampled=0,
+        failures=0,
+        blockers=blockers,
+    )

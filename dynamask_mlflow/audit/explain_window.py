@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynamask_mlflow.audit.config import AuditConfig
-from dynamask_mlflow.audit.measured import Measured
+from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.runtime import runtime_of
 from dynamask_mlflow.audit.statistics import attention, shares
 from dynamask_mlflow.evaluation.erasure import Eraser
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 PIECE = 1000  # stays whose masks are held at a time: memory does not grow with the shard
 
 
-def measure(
+def explain_window(
     network: torch.nn.Module,
     sequences: Sequences,
     patients: NDArray[np.str_],
@@ -38,7 +38,7 @@ def measure(
     config: AuditConfig,
     keep: int = 0,
     reference: NDArray[Any] | None = None,
-) -> Measured:
+) -> ExplainedWindow:
     """Fit masks and measure them; stays that fail are left out and named. All failing leaves none.
 
     Args:
@@ -52,12 +52,12 @@ def measure(
         piece = sequences.take(rows)
         kept = max(0, keep - int(rows[0]))
         parts.append(_measure(explainer, piece, patients[rows], config, kept))
-    return Measured.concatenate(parts, keep)
+    return ExplainedWindow.concatenate(parts, keep)
 
 
 def _measure(
     explainer: Explainer, sequences: Sequences, patients: NDArray[np.str_], config: AuditConfig, keep: int
-) -> Measured:
+) -> ExplainedWindow:
     begin = time.perf_counter()
     # A network that takes the mask of measured cells is always given it.
     keep_mask = config.measured_only or takes_mask(explainer.network, sequences, explainer.config)
@@ -78,7 +78,7 @@ def _measure(
     asked = explainer.with_known_output(sample)
     predicted_risk = risk(outputs, explainer.task)
     values, missing = input_summary(sequences.take(explained.rows))
-    return Measured(
+    return ExplainedWindow(
         ids=np.asarray(sample.ids, dtype=np.str_),
         patients=owners,
         by_channel=p,
@@ -202,11 +202,11 @@ def _somebody_else(patients: NDArray[np.str_]) -> NDArray[np.intp]:
     return chosen
 
 
-def _nothing(sequences: Sequences, failures: dict[str, str], seconds: float) -> Measured:
+def _nothing(sequences: Sequences, failures: dict[str, str], seconds: float) -> ExplainedWindow:
     _, steps, channels = sequences.x.shape
     empty = np.zeros(0, dtype=np.float64)
     names = ("area", "entropy", "risk", "ce", "acc", "own", "other", "mean_map")
-    return Measured(
+    return ExplainedWindow(
         ids=np.zeros(0, dtype=np.str_),
         patients=np.zeros(0, dtype=np.str_),
         by_channel=np.zeros((0, channels)),

@@ -22,7 +22,7 @@ _ARRAYS = (*_BY_STAY, "attention", "masks")
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class ExplainedWindow:
     """N stays of T steps and d channels.
 
     Attributes:
@@ -92,7 +92,7 @@ class Measured:
         """(2 d, 9) deciles of the values and of the missing rates."""
         return decile_edges(np.concatenate([self.values, self.missing], axis=1))
 
-    def coded(self, edges: NDArray[np.float64]) -> Measured:
+    def coded(self, edges: NDArray[np.float64]) -> ExplainedWindow:
         """The same without mean inputs, which are replaced by their places among the deciles of a reference."""
         if not self.has_inputs:
             return self
@@ -100,12 +100,12 @@ class Measured:
         codes = decile_codes(np.concatenate([self.values, self.missing], axis=1), edges)
         return replace(self, values=nothing, missing=nothing, codes=codes)
 
-    def with_number(self, name: str, by_id: Mapping[str, float]) -> Measured:
+    def with_number(self, name: str, by_id: Mapping[str, float]) -> ExplainedWindow:
         """One more number a stay; NaN where none is given."""
         found = np.array([by_id.get(str(stay), np.nan) for stay in self.ids], dtype=np.float64)
         return replace(self, numbers={**self.numbers, name: found})
 
-    def take(self, rows: NDArray[Any]) -> Measured:
+    def take(self, rows: NDArray[Any]) -> ExplainedWindow:
         """Some of the stays, by positions or booleans, without masks and failures."""
         return replace(
             self,
@@ -118,7 +118,7 @@ class Measured:
         )
 
     @classmethod
-    def concatenate(cls, parts: Sequence[Measured], keep: int) -> Measured:
+    def concatenate(cls, parts: Sequence[ExplainedWindow], keep: int) -> ExplainedWindow:
         """Join shards in order, with the masks of at most `keep` stays.
 
         Masks belong to the first stays of each part; their ids are in the record.
@@ -171,7 +171,7 @@ class Measured:
         return Path(path)
 
     @classmethod
-    def load(cls, path: str | Path) -> Measured:
+    def load(cls, path: str | Path) -> ExplainedWindow:
         """Read what `save` wrote."""
         try:
             stored = load_arrays(path)
