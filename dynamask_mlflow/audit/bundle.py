@@ -60,7 +60,14 @@ class Bundle:
 
 
 def write_evidence(model: str, year: str, out: str | Path, experiment: str = EXPERIMENT) -> str:
-    """Write the bundle of a registered model's audits of a year; returns the SHA-256 with which it is sealed."""
+    """Write the bundle of a registered model's audits of a year; returns the SHA-256 with which it is sealed.
+
+    >>> from dynamask_mlflow.audit import AuditConfig, run_audit
+    >>> config = AuditConfig(instances=100, reference_instances=100, anchors=5)
+    >>> verdict = run_audit("models:/icu-mortality@champion", "icu", "2026-03", config=config)
+    >>> len(write_evidence("icu-mortality", "2026", "evidence.zip"))
+    64
+    """
     bundle = collect(model, year, experiment)
     data = seal(bundle)
     path = Path(out)

@@ -132,6 +132,10 @@ def run_gate(
             the same model.
         config: with `by`, subgroups must hold, too.
         record: False leaves the version's tags alone.
+
+    >>> source = AuditSource(model="models:/icu-mortality/4", data="icu", window="2026-03")
+    >>> run_gate(source, "@champion", config=AuditConfig(instances=100), record=False).state
+    <GateState.PASSED: 'passed'>
     """
     config, limits, data = config or AuditConfig(), limits or GateLimits(), source.data
     store = checked_store(source.store)

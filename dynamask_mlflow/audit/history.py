@@ -54,7 +54,11 @@ class AuditEntry:
 def audit_history(
     experiment: str, name: str, version: str | None = None, *, site: str | None = None, superseded: bool = True
 ) -> list[AuditEntry]:
-    """All complete audits of a model, of one version, of one site, in the order of their windows."""
+    """All complete audits of a model, of one version, of one site, in the order of their windows.
+
+    >>> audit_history("dynamask-audits", "a-model-without-audits")
+    []
+    """
     from mlflow import MlflowClient
 
     client = MlflowClient()

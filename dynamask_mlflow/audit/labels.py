@@ -53,6 +53,12 @@ def add_labels(model: str, labels: Labels, experiment: str = EXPERIMENT) -> list
 
     Args:
         labels: stay -> outcome. With `hash_ids` the stays are named as before, by their own ids.
+
+    >>> from dynamask_mlflow.audit import run_audit
+    >>> config = AuditConfig(instances=100, reference_instances=100, anchors=5)
+    >>> verdict = run_audit("models:/icu-mortality@champion", "icu", "2026-03", config=config)
+    >>> add_labels("icu-mortality", {"a stay that was not audited": 1.0})
+    []
     """
     name = registered_name(model)
     entries = audit_history(experiment, name, superseded=False)

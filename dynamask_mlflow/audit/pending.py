@@ -31,6 +31,10 @@ def pending_windows(
 
     Args:
         source: its window does not count. period: "day", "month" or "year". now: until when periods are over.
+
+    >>> source = AuditSource(model="models:/icu-mortality@champion", data="icu")
+    >>> pending_windows(source, config=AuditConfig(instances=50), now=datetime(2026, 1, 1))
+    ['2025-12']
     """
     if period not in PERIODS:
         raise AuditError(f"Expected period to be one of {', '.join(PERIODS)}, but got {period!r}.")
@@ -95,6 +99,9 @@ def reconcile(
 
     Args:
         model, data, where: the fields of `AuditSource`: site, split, store and experiment by keyword.
+
+    >>> reconcile("models:/icu-mortality@champion", "icu", config=AuditConfig(instances=100), split="later")
+    {'2026-03': '...'}
     """
     from dynamask_mlflow.audit.run import run_audit
 

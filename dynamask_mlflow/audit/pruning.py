@@ -35,7 +35,11 @@ class StoredReference:
 
 
 def list_references(model: str, experiment: str = EXPERIMENT) -> list[StoredReference]:
-    """All references of a registered model, the oldest first."""
+    """All references of a registered model, the oldest first.
+
+    >>> [reference.window for reference in list_references("icu-mortality") if reference.needed]
+    ['2025-06']
+    """
     from mlflow import MlflowClient
 
     client = MlflowClient()
@@ -66,7 +70,12 @@ def list_references(model: str, experiment: str = EXPERIMENT) -> list[StoredRefe
 
 
 def prune_references(model: str, experiment: str = EXPERIMENT) -> list[StoredReference]:
-    """Delete, as MLflow deletes (they can be restored), the references that no version and no current audit needs."""
+    """Delete, as MLflow deletes (they can be restored), the references that no version and no current audit needs.
+
+    >>> kept = len(list_references("icu-mortality")) - len(prune_references("icu-mortality"))
+    >>> len(list_references("icu-mortality")) == kept
+    True
+    """
     from mlflow import MlflowClient
 
     gone = [reference for reference in list_references(model, experiment) if not reference.needed]

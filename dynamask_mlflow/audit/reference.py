@@ -65,7 +65,13 @@ class Reference:
 
 
 def prepare_reference(source: AuditSource, config: AuditConfig | None = None) -> ReferenceRequest:
-    """Pin the version, choose the stays, open the run. Returns a request for the next steps."""
+    """Pin the version, choose the stays, open the run. Returns a request for the next steps.
+
+    >>> source = AuditSource(model="models:/icu-mortality@champion", data="icu", window="2025-06")
+    >>> request = prepare_reference(source, AuditConfig(reference_instances=100))
+    >>> request.kind, len(request.rows)
+    ('reference', 100)
+    """
     config = config or AuditConfig()
     store, data, site, split = checked_store(source.store), source.data, source.site, source.split
     check_site(site)
@@ -112,7 +118,13 @@ def prepare_reference(source: AuditSource, config: AuditConfig | None = None) ->
 
 
 def plan_reference(request: ReferenceRequest, shards: int | None = None, least: int = 1) -> list[str]:
-    """Shards of the window, of the anchors, of the anchors under other seeds, and with their last bits flipped."""
+    """Shards of the window, of the anchors, of the anchors under other seeds, and with their last bits flipped.
+
+    >>> source = AuditSource(model="models:/icu-mortality@champion", data="icu", window="2025-06")
+    >>> request = prepare_reference(source, AuditConfig(reference_instances=100, anchors=5))
+    >>> [Path(uri).stem.partition("-")[2] for uri in plan_reference(request, shards=2)]
+    ['window', 'window', 'anchors', 'rounding', 'noise0']
+    """
     config, stays = request.config, request.stays
     window = ShardGroup(model=request.model, source=stays, config=config)
     uris = plan_shards(window, request.store, shards, least)
@@ -132,7 +144,15 @@ def plan_reference(request: ReferenceRequest, shards: int | None = None, least: 
 
 
 def finish_reference(request: ReferenceRequest, uris: Sequence[str]) -> ReferenceResult:
-    """Join the shards, log the reference, pin it to the version."""
+    """Join the shards, log the reference, pin it to the version.
+
+    >>> source = AuditSource(model="models:/icu-mortality@champion", data="icu", window="2025-06")
+    >>> request = prepare_reference(source, AuditConfig(reference_instances=100, anchors=5))
+    >>> uris = plan_reference(request)
+    >>> Workers().fit(uris)  # or `fit_shard` of each, anywhere
+    >>> finish_reference(request, uris).instances
+    100
+    """
     config, ref = request.config, request.model
     measured, anchors = gather_role(uris, "window"), gather_role(uris, "anchors", config.anchors)
     if measured is None or not measured.usable.any():
@@ -206,6 +226,10 @@ def build_reference(
     Args:
         model, data, window, where: the fields of `AuditSource`: site, split, store and experiment by keyword.
         processes: that fit.
+
+    >>> config = AuditConfig(reference_instances=100, anchors=5)
+    >>> build_reference("models:/icu-mortality@champion", "icu", "2025-06", config=config).instances
+    100
     """
     source = AuditSource(model=model, data=data, window=window, **where)
     with Workers(processes) as workers:
@@ -258,7 +282,12 @@ def reference_record(run_id: str) -> dict[str, Any]:
 
 
 def load_reference(run_id: str) -> Reference:
-    """Download a reference."""
+    """Download a reference.
+
+    >>> run_id = pinned_reference(resolve_model("models:/icu-mortality@champion"))
+    >>> load_reference(run_id).window
+    '2025-06'
+    """
     from mlflow.artifacts import download_artifacts
 
     record = reference_record(run_id)

@@ -45,6 +45,14 @@ def report_audit(request: AuditRequest, uris: Sequence[str]) -> AuditResult:
     """Compare, decide, log, tag. Returns the verdict with the run's id.
 
     Raises `TrackingLostError` if MLflow does not answer, `AuditError` if it refuses; what was fitted is kept.
+
+    >>> from dynamask_mlflow.audit import AuditSource, fit_shard, plan_audit, prepare_audit
+    >>> source = AuditSource(model="models:/icu-mortality@champion", data="icu", window="2025-12")
+    >>> request = prepare_audit(source, AuditConfig(instances=100, anchors=5))
+    >>> uris = plan_audit(request)
+    >>> done = [fit_shard(uri) for uri in uris]
+    >>> report_audit(request, uris).verdict.window
+    '2025-12'
     """
     from mlflow.exceptions import MlflowException
 

@@ -38,7 +38,14 @@ from dynamask_mlflow.tracking.retries import short_retries
 
 
 def prepare_audit(source: AuditSource, config: AuditConfig | None = None) -> AuditRequest:
-    """Pin alias and reference, choose the stays, open or resume the run. Returns a request for the next steps."""
+    """Pin alias and reference, choose the stays, open or resume the run. Returns a request for the next steps.
+
+    >>> config = AuditConfig(instances=100, reference_instances=100, anchors=5)
+    >>> source = AuditSource(model="models:/icu-mortality@champion", data="icu", window="2026-03")
+    >>> request = prepare_audit(source, config)
+    >>> request.model.version, request.window, len(request.rows), dict(request.blockers)
+    ('3', '2026-03', 100, {})
+    """
     config, store, site = config or AuditConfig(), checked_store(source.store), check_site(source.site)
     check_attributes(source.data, config.by)
     ref, span = resolve_model(source.model), parse_window(source.window)
@@ -147,6 +154,12 @@ def plan_audit(request: AuditRequest, shards: int | None = None, least: int = 1)
 
     None at all if the reference cannot be compared with: then nothing is worth fitting. `shards`: of a window; None:
     as few as `shard_seconds` allows, but no fewer than `least`.
+
+    >>> config = AuditConfig(instances=100, reference_instances=100, anchors=5)
+    >>> source = AuditSource(model="models:/icu-mortality@champion", data="icu", window="2026-03")
+    >>> uris = plan_audit(prepare_audit(source, config), shards=2)
+    >>> [Path(uri).stem.partition("-")[2] for uri in uris]
+    ['window', 'window', 'canary']
     """
     if request.blockers:
         return []
@@ -186,6 +199,11 @@ def run_audit(
         model, data, window, where: the fields of `AuditSource`: site, split, store, experiment and reference_run_id by
             keyword.
         processes: that fit. progress: called with each `ShardResult`.
+
+    >>> config = AuditConfig(instances=100, reference_instances=100, anchors=5)
+    >>> verdict = run_audit("models:/icu-mortality@champion", "icu", "2026-03", config=config)
+    >>> verdict.model, verdict.window, len(verdict.reasons) > 0
+    ('icu-mortality', '2026-03', True)
     """
     source = AuditSource(model=model, data=data, window=window, **where)
     request: AuditRequest | None = None

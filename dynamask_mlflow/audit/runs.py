@@ -123,6 +123,14 @@ def source_tags(command: str) -> dict[str, str]:
 
 
 def close_run(run_id: str, failed: bool = False) -> None:
+    """End a run, as finished or as failed.
+
+    >>> import mlflow
+    >>> run = mlflow.MlflowClient().create_run("0")
+    >>> close_run(run.info.run_id, failed=True)
+    >>> mlflow.get_run(run.info.run_id).info.status
+    'FAILED'
+    """
     from mlflow import MlflowClient
 
     MlflowClient().set_terminated(run_id, "FAILED" if failed else "FINISHED")

@@ -59,6 +59,13 @@ def plan_shards(group: ShardGroup, store: str, shards: int | None = None, least:
         store: folder of the shards.
         shards: how many; None: as few as the estimated duration allows, and the next time as many as the first time.
         least: but no fewer, if there are stays enough.
+
+    >>> from dynamask_mlflow.audit.models import resolve_model
+    >>> ref = resolve_model("models:/icu-mortality@champion")
+    >>> stays = StaySource(stays="icu", rows=(0, 1, 2, 3))
+    >>> group = ShardGroup(model=ref, source=stays, config=AuditConfig())
+    >>> len(plan_shards(group, "shards", shards=2))
+    2
     """
     root = Path(store.removeprefix("file://"))
     rows = list(group.source.rows or range(len(read_source(group.source)[0])))
@@ -96,6 +103,14 @@ def fit_shard(uri: str, loaded: dict[str, Any] | None = None) -> ShardResult:
     Args:
         uri: of `plan_shards`.
         loaded: models that the caller keeps from one shard to the next; new ones are added.
+
+    >>> from dynamask_mlflow.audit.models import resolve_model
+    >>> ref = resolve_model("models:/icu-mortality@champion")
+    >>> stays = StaySource(stays="icu", rows=(0, 1, 2, 3))
+    >>> group = ShardGroup(model=ref, source=stays, config=AuditConfig())
+    >>> (uri,) = plan_shards(group, "shards")
+    >>> fit_shard(uri).instances, fit_shard(uri).skipped
+    (4, True)
     """
     spec = read_spec(uri)
     result = Path(spec.result)
@@ -136,7 +151,17 @@ def fit_shard(uri: str, loaded: dict[str, Any] | None = None) -> ShardResult:
 
 
 def gather(uris: Sequence[str], keep: int = 0) -> ExplainedWindow:
-    """Join the results of shards that were all fitted, in order."""
+    """Join the results of shards that were all fitted, in order.
+
+    >>> from dynamask_mlflow.audit.models import resolve_model
+    >>> ref = resolve_model("models:/icu-mortality@champion")
+    >>> stays = StaySource(stays="icu", rows=(0, 1, 2, 3))
+    >>> group = ShardGroup(model=ref, source=stays, config=AuditConfig())
+    >>> uris = plan_shards(group, "shards", shards=2)
+    >>> done = [fit_shard(uri) for uri in uris]
+    >>> gather(uris).by_channel.shape
+    (4, 4)
+    """
     missing = [uri for uri in uris if not Path(read_spec(uri).result).is_file()]
     if missing:
         raise AuditError(f"Expected {len(uris)} fitted shards, but {len(missing)} are not, the first {missing[0]}.")

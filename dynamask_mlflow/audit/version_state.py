@@ -107,6 +107,10 @@ def publish_version_state(name: str, version: str, experiment: str) -> VersionSt
     """Compute the state and write it: tags of the version, and the audit section of its description.
 
     Another process may conclude an audit meanwhile: what was written is compared with what is so, and written again.
+
+    >>> state = publish_version_state("icu-mortality", "3", "dynamask-audits")
+    >>> state is None or state.state in ("ok", "warning", "drift", "inconclusive", "error")
+    True
     """
     from mlflow import MlflowClient
 

@@ -35,6 +35,12 @@ def compare_audits(
     Args:
         source: the new version and the window of now. against: the old version. before: the window that was normal.
         split_before: only stays of this split before.
+
+    >>> source = AuditSource(model="models:/icu-mortality/4", data="icu", window="2026-03")
+    >>> config = AuditConfig(instances=100, reference_instances=100)
+    >>> verdict = compare_audits(source, "models:/icu-mortality/3", "2025-12", config=config)
+    >>> verdict.metrics["cause_model"]
+    0.0
     """
     config, data = config or AuditConfig(), source.data
     new, old = resolve_model(source.model), resolve_model(against)

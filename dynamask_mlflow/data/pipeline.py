@@ -66,6 +66,12 @@ def build(
     """Build a dataset.
 
     With `preprocessing`, that of a trained model, nothing is fitted and every stay gets the split "later".
+
+    >>> from dynamask_mlflow.data import open_source
+    >>> from dynamask_mlflow.data.hospital import HospitalConfig, synthesize
+    >>> tables = synthesize("tables", HospitalConfig(stays=80), overwrite=True)
+    >>> build(open_source("synthetic", str(tables)), BuildConfig(threads=1)).x.shape[1:]
+    (48, 32)
     """
     config = config or BuildConfig()
     features = load_feature_set(config.features)

@@ -53,6 +53,9 @@ def build_audit_dag(
         dag_options: more arguments of `DAG`.
 
     The other arguments are those of `audit_task_group`.
+
+    >>> build_audit_dag("models:/icu-mortality@champion", "icu").has_task("fit_shard")
+    True
     """
     settings = config if isinstance(config, AuditConfig) else AuditConfig.from_mapping(config or {})
     source: dict[str, Any] = {

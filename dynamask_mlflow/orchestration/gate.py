@@ -55,6 +55,12 @@ def gate_task(
     Args:
         model: the version to be promoted. against: the one in use; "@champion" is an alias of the same model.
         limits: of `GateLimits`, for instance {"auroc": 0.01}. config: of audits; with `by`, subgroups must hold, too.
+
+    >>> from airflow.sdk import DAG
+    >>> with DAG("promotion"):
+    ...     gate = gate_task("models:/icu-mortality/5", "@champion", "icu", limits={"auroc": 0.01})
+    >>> gate.operator.task_id
+    'gate'
     """
     settings = config if isinstance(config, AuditConfig) else AuditConfig.from_mapping(config or {})
     run, chosen = execution or Execution(), options or GateOptions()

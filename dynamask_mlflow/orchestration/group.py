@@ -70,6 +70,12 @@ def audit_task_group(
         period, timezone: of the last full period, and of the days of a data interval.
         use_params: take what the DAG's params say instead, by the names of `audit_params`.
         flat: leave the group's name out of the tasks' names.
+
+    >>> from airflow.sdk import DAG
+    >>> with DAG("ward"):
+    ...     group = audit_task_group("models:/icu-mortality@champion", "icu")
+    >>> group.group_id
+    'explanation_audit'
     """
     settings = config if isinstance(config, AuditConfig) else AuditConfig.from_mapping(config or {})
     run, zone = execution or Execution(), ZoneInfo(timezone)

@@ -46,6 +46,9 @@ def build_reference_dag(
         cron: how often to look. assets: of whoever registers versions, to look at once.
 
     The other arguments are those of `build_audit_dag`; the settings must be those of the audits.
+
+    >>> build_reference_dag("models:/icu-mortality@champion", "icu", window="2025").dag_id
+    'explanation_reference'
     """
     settings = config if isinstance(config, AuditConfig) else AuditConfig.from_mapping(config or {})
     source = {

@@ -173,6 +173,14 @@ def log_model(
 
     Takes everything that `save_model` takes, and everything that `mlflow.models.Model.log` takes (`metadata`,
     `params`, `tags`, `step`, `model_type`, `model_id`, `await_registration_for`).
+
+    Example:
+        >>> import mlflow, torch
+        >>> network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(10, 2))
+        >>> with mlflow.start_run():
+        ...     info = log_model(network, name="tiny", task="classification", input_example=np.zeros((2, 5, 2)))
+        >>> load_model(info.model_uri).settings.channels
+        2
     """
     from mlflow.models import Model
 
@@ -192,7 +200,12 @@ def log_model(
 def load_model(
     model_uri: str, dst_path: str | None = None, device: str = "auto", untrusted: bool = False
 ) -> SequenceModel:
-    """Load a model of this flavor from any URI MLflow knows; `untrusted` refuses what could run code."""
+    """Load a model of this flavor from any URI MLflow knows; `untrusted` refuses what could run code.
+
+    Example:
+        >>> load_model("models:/icu-mortality@champion").settings.task
+        'classification'
+    """
     from mlflow.artifacts import download_artifacts
 
     local = download_artifacts(artifact_uri=str(model_uri), dst_path=dst_path)

@@ -41,7 +41,16 @@ def train_and_register(
     run_name: str | None = None,
     on_epoch: Callable[[Epoch], None] | None = None,
 ) -> Registered:
-    """Fit the paper's GRU on the training stays, score it on the test stays, log and register it."""
+    """Fit the paper's GRU on the training stays, score it on the test stays, log and register it.
+
+    >>> from dynamask_mlflow.data import BuildConfig, build, open_source
+    >>> from dynamask_mlflow.data.hospital import HospitalConfig, synthesize
+    >>> tables = synthesize("tables", HospitalConfig(stays=200), overwrite=True)
+    >>> dataset = build(open_source("synthetic", str(tables)), BuildConfig(threads=1))
+    >>> done = train_and_register(dataset, TrainConfig(units=4, epochs=1), registered_model_name="small")
+    >>> done.model_uri
+    'models:/small/1'
+    """
     import mlflow
 
     config = config or TrainConfig()

@@ -46,6 +46,11 @@ def open_source(
         clock: for "long" and "ricu": what the time column holds, one of `dynamask_mlflow.data.clock.CLOCKS`.
         schemas: for Postgres: where to look for tables.
         one_calendar: dates are comparable across patients (a live feed): windows go by month of admission.
+
+    >>> from dynamask_mlflow.data.hospital import HospitalConfig, synthesize
+    >>> tables = synthesize("tables", HospitalConfig(stays=80), overwrite=True)
+    >>> open_source("synthetic", str(tables)).name
+    'synthetic'
     """
     if name not in SOURCES:
         near = difflib.get_close_matches(name, SOURCES, n=1, cutoff=0.5)
