@@ -15,9 +15,9 @@ from dynamask_mlflow.audit.attributes import SHIFTS, Facts, shift_codes_of, shif
 from dynamask_mlflow.audit.comparison_result import ComparisonResult, slices_of
 from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.culprit import find_culprits
+from dynamask_mlflow.audit.explain_window import input_summary
 from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.items import ItemRows, read_items
-from dynamask_mlflow.audit.measure import input_summary
 from dynamask_mlflow.audit.statistics import input_test, permuted_labels, slice_input_test
 from dynamask_mlflow.audit.verdict import Violation
 from dynamask_mlflow.data.dataset import StayDataset
