@@ -62,7 +62,6 @@ MODULES = (
         "evaluation.config",
         "evaluation.model_settings",
         "audit.config",
-        "audit.gate",
         "training.config",
     ),
     "cli.setting_flags",
