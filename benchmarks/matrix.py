@@ -1,33 +1,37 @@
 """`make matrix`: the quick start and a part of the suite with other versions of what the package stands on.
 
 Each row is an environment that takes everything from the present one but the packages it names, which are installed
-over it without their dependencies. torch is not varied: its other builds would pull in CUDA.
+over it without their dependencies (torch with them: its builds of the index come with CUDA, some gigabytes that are
+deleted afterwards). For another Python a whole environment is made.
 """
 
 from __future__ import annotations
 
 import argparse
-import shutil
+import os
 import subprocess
 import sys
 import sysconfig
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 BEGIN, END = "<!-- matrix: begin -->", "<!-- matrix: end -->"
-TESTS = ("tests/metrics", "tests/tracking/test_sequence_dataset.py", "tests/tracking/test_flavor.py")
+TESTS = ("tests/metrics", "tests/tracking/test_sequence_dataset.py", "tests/tracking/test_mlflow_internals.py")
 ROWS: tuple[tuple[str, ...], ...] = (
     (),
     ("mlflow==3.14.0", "mlflow-skinny==3.14.0", "mlflow-tracing==3.14.0"),
     ("mlflow==3.18.0", "mlflow-skinny==3.18.0", "mlflow-tracing==3.18.0"),
-    ("pandas==2.2.3",),
     ("numpy==2.0.2", "pandas==2.2.3"),
-    ("numpy==1.26.4", "pandas==2.2.3"),
-    ("pyarrow==15.0.2", "pandas==2.2.3", "numpy==1.26.4"),
+    ("numpy==1.26.4", "pandas==2.2.3", "pyarrow==15.0.2"),
+    ("torch==2.4.1",),
+    ("torch==2.15.0",),
 )
 PYTHONS = ("python3.12", "python3.13")
+TEST_TOOLS = ("pytest", "pytest-rerunfailures", "hypothesis")
 
 
 @dataclass(frozen=True)
@@ -44,19 +48,39 @@ def run_row(packages: tuple[str, ...], folder: Path) -> Outcome:
     what = ", ".join(name for name in packages if "-" not in name.split("==")[0]) or "as in constraints.txt"
     overlay = folder / "overlay"
     if packages:
-        install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(overlay), *packages]
-        done = subprocess.run(install, capture_output=True, text=True)
+        alone = [] if "torch" in packages[0] else ["--no-deps"]
+        install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-compile", *alone, "--target", str(overlay)]
+        done = subprocess.run([*install, *packages], capture_output=True, text=True)
         if done.returncode:
             return Outcome(what, "not installable here", "-")
-    path = f"{overlay}:{ROOT}"
-    quick = _run([sys.executable, "-m", "tests.distribution.run_quick_start"], path, folder)
-    suite = _run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTS], path, ROOT)
+    return try_out(what, sys.executable, f"{overlay}:{ROOT}", folder)
+
+
+def run_python(name: str, folder: Path) -> Outcome:
+    """A whole environment for another Python, with the versions of constraints.txt."""
+    try:
+        subprocess.run([name, "--version"], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        return Outcome(Path(name).name, "not installed here", "-")
+    python = str(folder / "env" / "bin" / "python")
+    subprocess.run([name, "-m", "venv", str(folder / "env")], check=True)
+    told = subprocess.run([python, "-c", "import platform; print(platform.python_version())"], capture_output=True)
+    what = f"Python {told.stdout.decode().strip()}"
+    install = [python, "-m", "pip", "install", "--quiet", "--no-compile", "--constraint", str(ROOT / "constraints.txt")]
+    done = subprocess.run([*install, "torch", *TEST_TOOLS, f"{ROOT}[data]"], capture_output=True, text=True)
+    if done.returncode:
+        return Outcome(what, "not installable here", "-")
+    return try_out(what, python, "", folder)
+
+
+def try_out(what: str, python: str, path: str, folder: Path) -> Outcome:
+    """The quick start and a part of the suite."""
+    quick = _run([python, str(ROOT / "tests" / "distribution" / "run_quick_start.py")], path, folder)
+    suite = _run([python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTS], path, ROOT)
     return Outcome(what, quick, suite)
 
 
 def _run(command: list[str], path: str, cwd: Path) -> str:
-    import os
-
     env = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=1200)
     if done.returncode == 0:
@@ -67,31 +91,28 @@ def _run(command: list[str], path: str, cwd: Path) -> str:
     return f"fails: {reasons[-1][:100].replace('|', '/')}"
 
 
-def other_pythons() -> list[Outcome]:
-    """Pythons beside this one: whether they are on the path, and what to type then."""
-    there = "on the path; run `make PYTHON={name} VENV=.venv-{name} test`"
-    return [Outcome(n, there.format(name=n) if shutil.which(n) else "not installed here", "-") for n in PYTHONS]
-
-
 def page(outcomes: list[Outcome]) -> str:
     version = sysconfig.get_python_version()
-    head = f"On Python {version}:\n\n| versions | quick start | tests of metrics, dataset and flavor |\n|---|---|---|\n"
+    head = f"On Python {version}:\n\n| versions | quick start | tests of metrics, dataset, MLflow |\n|---|---|---|\n"
     return head + "\n".join(f"| {row.what} | {row.quick_start} | {row.tests} |" for row in outcomes)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--update", type=Path, help="Write the table between the marks of this page.")
-    parser.add_argument("--only", type=int, nargs="*", help="Numbers of rows.")
+    parser.add_argument("--only", type=int, nargs="*", help="Numbers of rows; those of Pythons come last.")
+    parser.add_argument("--python", nargs="*", default=list(PYTHONS), help="Other Pythons.")
     options = parser.parse_args()
+    tries: list[Callable[[Path], Outcome]] = [partial(run_row, packages) for packages in ROWS]
+    tries += [partial(run_python, name) for name in options.python]
     outcomes = []
-    for number, packages in enumerate(ROWS):
+    for number, attempt in enumerate(tries):
         if options.only is not None and number not in options.only:
             continue
         with tempfile.TemporaryDirectory(prefix="dynamask-matrix-") as folder:
-            outcomes.append(run_row(packages, Path(folder)))
+            outcomes.append(attempt(Path(folder)))
         print(outcomes[-1], flush=True)
-    text = page([*outcomes, *other_pythons()])
+    text = page(outcomes)
     if options.update is None:
         print(text)
         return

@@ -11,8 +11,9 @@ import click
 from dynamask_mlflow.cli.common import AS_JSON, TRACKING, parse_settings, quiet, read_settings, reported, track
 from dynamask_mlflow.cli.explain_since import Times, explain_since, say_change, top_moves
 from dynamask_mlflow.cli.inputs import Reading, data_options, open_data
-from dynamask_mlflow.cli.open_model import open_model
+from dynamask_mlflow.cli.open_model import logged_settings, open_model
 from dynamask_mlflow.cli.setting_flags import given_settings, setting_flags
+from dynamask_mlflow.evaluation.model_channels import as_the_model_names_them
 from dynamask_mlflow.masks.config import ExplainConfig
 
 if TYPE_CHECKING:
@@ -68,7 +69,8 @@ def explain(model: str, data: str, as_json: bool, **options: Any) -> None:
         track(options["tracking_uri"])
         given = {name: options[name] for name in Reading.__dataclass_fields__}
         with quiet():
-            everything = open_data(data, Reading(**given), model).sequences
+            opened = open_data(data, Reading(**given), model).sequences
+            everything = as_the_model_names_them(opened, logged_settings(model))
             chosen = _choose(everything, options["ids"], options["instances"])
             settings = {"progress": False if as_json else None, **read_settings(options["config_file"])}
             settings |= parse_settings(options["settings"]) | given_settings()

@@ -65,7 +65,8 @@ class Reading:
 def open_data(where: str, reading: Reading, model: str | None = None) -> SequenceDataset:
     """Read `where` in the form that it has; any other form is an error that lists those that are accepted.
 
-    A model that takes the mask of measured cells gets it from a built dataset.
+    A model that takes the mask of measured cells gets it from a built dataset. A model that names its channels gets
+    those of a table, in its own order.
     """
     from dynamask_mlflow.tracking.dataset import load_sequences
 
@@ -78,7 +79,7 @@ def open_data(where: str, reading: Reading, model: str | None = None) -> Sequenc
     if path.is_dir():
         return _from_built(path, reading, model)
     if name.endswith(TABLES):
-        return _from_table(path, reading)
+        return _from_table(path, reading, model)
     if name.endswith((".npz", ".npy")):
         return _from_arrays(path)
     raise ValueError(f"Expected {FORMS}, but got {where}.")
@@ -138,7 +139,8 @@ def _from_arrays(path: Path) -> SequenceDataset:
     return from_sequences(found["x"], source=str(path.resolve()), name=path.stem, **given)
 
 
-def _from_table(path: Path, reading: Reading) -> SequenceDataset:
+def _from_table(path: Path, reading: Reading, model: str | None) -> SequenceDataset:
+    from dynamask_mlflow.cli.open_model import logged_settings
     from dynamask_mlflow.tracking.dataset import from_long_frame
 
     table = _read_table(path)
@@ -149,13 +151,18 @@ def _from_table(path: Path, reading: Reading) -> SequenceDataset:
             f"Expected {' and '.join(missing)} for the table {path}: which of its columns "
             f"{', '.join(map(str, table.columns))} name the sequence and the step?"
         )
+    settings = None if model is None else logged_settings(model)
+    wanted = list(settings.channel_names) if settings and settings.channel_names else None
     channels: str | list[str]
     if reading.values is not None:
         if reading.channels is None:
             raise ValueError(f"Expected --channels, the column of {path} that names the channel, beside --values.")
         channels = reading.channels
+        table = table if wanted is None or channels not in table else _only(table, channels, wanted, path)
     elif reading.channels is not None:
         channels = [name.strip() for name in reading.channels.split(",") if name.strip()]
+    elif wanted is not None and set(wanted) <= set(map(str, table.columns)):
+        channels = wanted
     else:
         other = {reading.id_column, reading.time_column, reading.targets}
         channels = [str(name) for name in table.select_dtypes("number").columns if name not in other]
@@ -170,6 +177,21 @@ def _from_table(path: Path, reading: Reading) -> SequenceDataset:
         source=str(path.resolve()),
         name=path.name.split(".")[0],
     )
+
+
+def _only(table: pd.DataFrame, column: str, wanted: list[str], path: Path) -> pd.DataFrame:
+    """The rows of the model's channels; their order is that of the model."""
+    import pandas as pd
+
+    found = set(table[column].astype(str))
+    missing = [name for name in wanted if name not in found]
+    if missing:
+        raise ValueError(
+            f"Expected the model's channels in column {column} of {path}, but {', '.join(missing)} are not among "
+            f"{', '.join(sorted(found)[:20])}."
+        )
+    kept = table[table[column].astype(str).isin(wanted)]
+    return kept.assign(**{column: pd.Categorical(kept[column].astype(str), categories=wanted, ordered=True)})
 
 
 def _read_table(path: Path) -> pd.DataFrame:

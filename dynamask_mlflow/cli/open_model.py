@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import torch
     from numpy.typing import NDArray
 
+    from dynamask_mlflow.evaluation.model_settings import ModelSettings
     from dynamask_mlflow.evaluation.sequences import Sequences
     from dynamask_mlflow.masks.config import ExplainConfig
 
@@ -41,6 +43,19 @@ def open_model(uri: str, task: str | None, settings: dict[str, Any], sequences: 
     padding = own.prefix_padding if own else None
     network, config = open_network(model, sequences, kind, config)
     return OpenModel(network, kind, config, reference_of(model), padding)
+
+
+def logged_settings(uri: str) -> ModelSettings | None:
+    """What the model behind `uri` was logged with by this package; None of other models."""
+    from mlflow.artifacts import download_artifacts
+
+    from dynamask_mlflow.evaluation.model_settings import FILE_NAME, ModelSettings
+
+    try:
+        file = Path(download_artifacts(artifact_uri=f"{uri.rstrip('/')}/{FILE_NAME}"))
+    except Exception:  # another flavor; what else may be wrong is said when the model is loaded
+        return None
+    return ModelSettings.load(file.parent)
 
 
 def takes_observed(uri: str, x: NDArray[Any], observed: NDArray[Any]) -> bool:

@@ -17,9 +17,9 @@ from dynamask_mlflow.evaluation.changes import explain_changes, require_changes
 from dynamask_mlflow.evaluation.config import EvaluationConfig
 from dynamask_mlflow.evaluation.evaluate import evaluate_masks, require_device
 from dynamask_mlflow.evaluation.labels import labels_of
+from dynamask_mlflow.evaluation.model_channels import as_the_model_names_them
 from dynamask_mlflow.evaluation.model_settings import ModelSettings
 from dynamask_mlflow.evaluation.privacy import require_salt
-from dynamask_mlflow.evaluation.sequences import Sequences
 from dynamask_mlflow.masks.process_state import untouched_process
 from dynamask_mlflow.tracking.artifacts import CHANGE_TABLE, TABLE, write_artifacts
 from dynamask_mlflow.tracking.evaluation_dataset import SequenceEvaluationDataset
@@ -52,7 +52,7 @@ def run_evaluation(
     if config.hash_ids:
         require_salt()
     task = task_of(model_type, settings)
-    sequences = _named(dataset.sequences, settings)
+    sequences = as_the_model_names_them(dataset.sequences, settings)
     network, config = open_network(model, sequences, task, config)
     with untouched_process(network):
         require_device(config.device)
@@ -125,29 +125,6 @@ def bytes_needed(config: EvaluationConfig, shape: tuple[int, ...]) -> int:
     count = min(total, len(config.ids) if config.ids else config.instances or total)
     page = min(count, config.report_instances) * cells * (3 if config.log_inputs else 1)
     return count * cells * 4 * len(config.all_methods) + page + config.images * 200_000
-
-
-def _named(sequences: Sequences, settings: ModelSettings | None) -> Sequences:
-    """The model's channel names where the dataset has none of its own; never another shape or a mere permutation."""
-    if settings is None:
-        return sequences
-    shape, wanted = sequences.x.shape[1:], (settings.steps, settings.channels)
-    if shape != wanted:
-        raise ValueError(f"Expected sequences of shape (T, d) = {wanted}, as the model takes them, but got {shape}.")
-    if settings.channel_names is None:
-        return sequences
-    ours, theirs = sequences.channel_names, settings.channel_names
-    if ours == tuple(f"channel_{i}" for i in range(len(ours))):
-        sequences = replace(sequences, channel_names=theirs)
-    elif ours != theirs and set(ours) == set(theirs):
-        place = next(i for i, (a, b) in enumerate(zip(ours, theirs, strict=True)) if a != b)
-        raise ValueError(
-            "Expected the channels in the order in which the model takes them, but channel "
-            f"{place} is {ours[place]!r} instead of {theirs[place]!r}."
-        )
-    elif ours != theirs:
-        _logger.warning("dynamask: the dataset's channels %s are not those of the model, %s.", ours, theirs)
-    return sequences
 
 
 def _label(model: Any, model_id: str | None) -> str:

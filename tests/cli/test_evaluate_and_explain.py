@@ -159,6 +159,33 @@ def test_explain_tells_what_changed_since(registry: str, tmp_path: Path) -> None
     assert "Expected --since with --until" in _run(*arguments[:-2], "--until", 4).output
 
 
+@pytest.mark.parametrize("form", ["wide", "long"])
+def test_a_table_gives_the_model_its_channels_in_its_order(form: str, registry: str, tmp_path: Path) -> None:
+    table = _table()[["hour", "noise", "died", "pressure", "stay", "pulse"]]  # a label that --targets does not name
+    options = ["--id", "stay", "--time", "hour"]
+    if form == "long":
+        table = table.melt(["stay", "hour"], var_name="item", value_name="number")
+        options += ["--channels", "item", "--values", "number"]
+    table.to_csv(tmp_path / "stays.csv", index=False)
+    told = ["--tracking-uri", registry, "--ids", "s3", "--json"]
+    done = _run("explain", "models:/ours/1", tmp_path / "stays.csv", *options, *told)
+    assert done.exit_code == 0, done.output
+    best = json.loads(done.output)["instances"][0]["cells"][0]
+    assert (best["time"], best["channel"]) == (TOLD[0], CHANNELS[TOLD[1]])
+    assert best["value"] == pytest.approx(float(_x()[3, TOLD[0], TOLD[1]]), abs=1e-5)
+
+
+def test_arrays_get_the_names_of_the_model_and_are_refused_in_another_order(registry: str, tmp_path: Path) -> None:
+    np.save(tmp_path / "stays.npy", _x())
+    told = ["--tracking-uri", registry, "--instances", "1", "--json"]
+    done = _run("explain", "models:/ours/1", tmp_path / "stays.npy", *told)
+    assert json.loads(done.output)["instances"][0]["cells"][0]["channel"] == CHANNELS[TOLD[1]]
+    np.savez(tmp_path / "stays.npz", x=_x(), channel_names=CHANNELS[::-1])
+    refused = _run("explain", "models:/ours/1", tmp_path / "stays.npz", *told)
+    assert refused.exit_code == 3
+    assert "in the order in which the model takes them" in refused.output
+
+
 def test_explain_names_the_ids_there_are(registry: str, tmp_path: Path) -> None:
     where, _ = _write("npz", tmp_path)
     done = _run("explain", "models:/ours/1", where, "--tracking-uri", registry, "--ids", "s99")
