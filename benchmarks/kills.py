@@ -22,6 +22,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.pages import write_figures
+
 CHANNELS, STEPS = ("HeartRate", "Lactate", "SpO2", "Temp"), 12
 STAYS = 60  # a month
 REFERENCE = "2025-12"
@@ -222,14 +224,6 @@ def _track(folder: str) -> None:
     mlflow.set_tracking_uri(f"sqlite:///{folder}/mlflow.db")
 
 
-def write_page(path: Path, found: dict[str, Any]) -> None:
-    """Put the figures between the marks of the page."""
-    rows = "".join(f"| {name} | {value} |\n" for name, value in {**found, "wrong": len(found["wrong"])}.items())
-    begin, end = "<!-- kills -->\n", "<!-- /kills -->"
-    text = path.read_text(encoding="utf-8")
-    path.write_text(f"{text.split(begin)[0]}{begin}| | |\n|---|---|\n{rows}{end}{text.split(end)[1]}", encoding="utf-8")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=100)
@@ -246,7 +240,7 @@ def main() -> None:
         found = kill_audits(given.kills, given.seed, Path(folder).resolve() / "kills")
     print(json.dumps(found, indent=1))
     if given.page:
-        write_page(given.page, found)
+        write_figures(given.page, "kills", found)
     sys.exit(1 if found["wrong"] or found["processes left"] else 0)
 
 

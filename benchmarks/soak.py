@@ -24,6 +24,8 @@ from typing import Any
 
 import requests
 
+from benchmarks.pages import write_figures
+
 MODEL, EXPERIMENT = "icu-mortality", "soak"
 WINDOWS = ("2023-05", "2023-06", "2023-07", "2023-08")
 REFERENCE = "2023-04"
@@ -317,15 +319,6 @@ def soak(minutes: float, seed: int, folder: Path) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def write_page(path: Path, found: dict[str, Any]) -> None:
-    """Put the figures between the marks of the page."""
-    rows = "".join(f"| {name} | {value} |\n" for name, value in {**found, "wrong": len(found["wrong"])}.items())
-    text = path.read_text(encoding="utf-8")
-    begin, end = "<!-- soak -->\n", "<!-- /soak -->"
-    before, after = text.split(begin)[0], text.split(end)[1]
-    path.write_text(f"{before}{begin}| | |\n|---|---|\n{rows}{end}{after}", encoding="utf-8")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=120)
@@ -346,7 +339,7 @@ def main() -> None:
             found = soak(given.minutes, given.seed, Path(folder) / "soak")
         print(json.dumps(found, indent=1))
         if given.page:
-            write_page(given.page, found)
+            write_figures(given.page, "soak", found)
         sys.exit(1 if found["wrong"] or found["orphan processes"] or found["spools left"] else 0)
 
 

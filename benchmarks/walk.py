@@ -13,7 +13,6 @@ only the file that is entered first is counted, and of what lies beside the room
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 import tempfile
 import warnings
@@ -25,10 +24,10 @@ from types import FrameType
 from typing import Any
 
 import dynamask_mlflow
+from benchmarks.pages import write_between
 
 PACKAGE = str(Path(str(dynamask_mlflow.__file__)).parent) + "/"
 BEHIND_A_DOOR = ("masks", "metrics", "report", "audit/statistics")
-MARK = ("<!-- walk -->", "<!-- end of walk -->")
 
 
 @contextmanager
@@ -170,9 +169,7 @@ def main() -> None:
     text = page(found)
     print(text)
     if arguments.page:
-        before = arguments.page.read_text(encoding="utf-8")
-        pattern = re.compile(f"{re.escape(MARK[0])}.*{re.escape(MARK[1])}", re.DOTALL)
-        arguments.page.write_text(pattern.sub(lambda _: f"{MARK[0]}\n\n{text}\n{MARK[1]}", before), encoding="utf-8")
+        write_between(arguments.page, "walk", f"\n{text}\n")
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from dynamask_mlflow.audit.statistics.effect import standard_error
 from dynamask_mlflow.audit.statistics.marginals import Bools, Floats, Labels
 from dynamask_mlflow.audit.statistics.multiplicity import holm, ranked, scaled, step_down
 from dynamask_mlflow.audit.statistics.permutation import mean_gaps, permuted_labels
+from dynamask_mlflow.audit.statistics.quality import QualityShift
 
 _Z975 = 1.959963984540054
 SHARE = "attention "  # a number of this name is a share of attention to one channel
@@ -30,8 +31,8 @@ class Group:
         return f"{self.attribute} {self.value}"
 
 
-@dataclass(frozen=True)
-class GroupShift:
+@dataclass(frozen=True, kw_only=True)
+class GroupShift(QualityShift):
     """One number of one group, compared.
 
     Attributes:
@@ -46,12 +47,6 @@ class GroupShift:
 
     group: Group
     measure: str
-    reference: float
-    current: float
-    low: float
-    high: float
-    effect: float
-    p_value: float
     stays: tuple[int, int]
 
     @property
