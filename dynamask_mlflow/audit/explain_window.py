@@ -130,7 +130,7 @@ def _faithfulness(
         return shifts[measure_name] if departed is None else departed
 
     other = _somebody_else(patients)
-    rivals = {
+    controls = {
         "other": (masks.scores[np.maximum(other, 0)], other < 0),
         "mean_map": ((weights.sum(axis=0) - weights) / max(n - 1, 1), np.full(n, n < 2)),
     }
@@ -140,7 +140,7 @@ def _faithfulness(
         "own": moved(each, explained.main.scores.without),
         **{name: each[name] for name in (measure_name, "acc") if name in each},
     }
-    for name, (ranking, unknown) in rivals.items():
+    for name, (ranking, unknown) in controls.items():
         eraser = Eraser(
             sample, explained.outputs, explainer.predict, task, ranking, sample.eligible, missing=removes_mask(masks)
         )

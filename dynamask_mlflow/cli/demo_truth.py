@@ -47,7 +47,7 @@ class TruthFound:
         test_stays: all stays of the test split. stays: those with planted cells, all of which are compared.
         planted: mean share of their cells that is planted.
         overall: scores over all of them. bands: name to those of that predicted risk, where there are any.
-        wins: rival to the share of the stays on which the default method has the higher AUPRC.
+        wins: other method to the share of the stays on which the default method has the higher AUPRC.
     """
 
     test_stays: int

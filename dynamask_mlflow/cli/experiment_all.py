@@ -13,7 +13,7 @@ from dynamask_mlflow.cli.common import CommandError
 @click.command("all")
 @click.option("--quick", is_flag=True, help="Few seeds and sequences, small models: all of it within the hour.")
 @click.option("--only", help="Experiments, separated by commas. Default: all of the plan.")
-@click.option("--methods", help="Names, separated by commas, or: ours, rivals. Default: all of the plan.")
+@click.option("--methods", help="Names, separated by commas, or: ours, baselines. Default: all of the plan.")
 @click.option(
     "--path",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
@@ -45,9 +45,9 @@ def all_(
     \b
     dynamask-mlflow experiment all --quick --dry-run
     """
-    from dynamask_mlflow.experiments.plan import NAMES, OURS, open_experiments, planned_methods, planned_runs, rivals
+    from dynamask_mlflow.experiments.plan import NAMES, OURS, baselines, open_experiments, planned_methods, planned_runs
 
-    groups = {"ours": OURS, "rivals": rivals()}
+    groups = {"ours": OURS, "baselines": baselines()}
     names = _words(only)
     chosen = _words(methods)
     chosen = chosen and [name for word in chosen for name in groups.get(word, (word,))]

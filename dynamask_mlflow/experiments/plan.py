@@ -78,7 +78,7 @@ def mimic_methods() -> tuple[str, ...]:
     )
 
 
-def rivals() -> tuple[str, ...]:
+def baselines() -> tuple[str, ...]:
     """Everything that does not come out of the engine of nested masks."""
     return tuple(name for name in planned_methods() if name not in OURS)
 

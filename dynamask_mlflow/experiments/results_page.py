@@ -88,7 +88,7 @@ def _section(section: Section, pictures: Sequence[str]) -> list[str]:
 
 
 def _row_order(entry: Entry) -> tuple[int, str]:
-    """Ours, the two readings of the paper, rivals, chance."""
+    """Ours, the two readings of the paper, baselines, chance."""
     name = entry.method
     if name.startswith("nested"):
         return (0 if name in OURS else 1), name
@@ -113,24 +113,24 @@ def _cost(entry: Entry) -> str:
 
 
 def _verdicts(section: Section, columns: Mapping[str, str]) -> list[str]:
-    """For each of ours: the columns where a rival of the same protocol, or a published figure, is better."""
+    """For each of ours: the columns where a baseline of the same protocol, or a published figure, is better."""
     lines = []
     for name in OURS:
         own = section.entry(name)
         if own is not None:
-            rivals = [entry for entry in section.entries if not entry.method.startswith("nested")]
-            lines.append(_verdict(section, own, rivals, columns))
+            baselines = [entry for entry in section.entries if not entry.method.startswith("nested")]
+            lines.append(_verdict(section, own, baselines, columns))
     return lines
 
 
-def _verdict(section: Section, own: Entry, rivals: Sequence[Entry], columns: Mapping[str, str]) -> str:
+def _verdict(section: Section, own: Entry, baselines: Sequence[Entry], columns: Mapping[str, str]) -> str:
     first, behind = [], []
     for metric, heading in columns.items():
-        if metric in _NO_CONTEST or not own.summary(metric).count or not rivals:
+        if metric in _NO_CONTEST or not own.summary(metric).count or not baselines:
             continue
         sign = -1 if metric.startswith(_LOWER) else 1
-        pairs = [(section.peer(own, rival), rival) for rival in rivals]
-        leads = [_lead(peer, rival, metric, sign) for peer, rival in pairs]
+        pairs = [(section.peer(own, baseline), baseline) for baseline in baselines]
+        leads = [_lead(peer, baseline, metric, sign) for peer, baseline in pairs]
         peer, best = pairs[leads.index(max(leads))]
         if max(leads) <= _EQUAL:
             first.append(heading)
@@ -142,17 +142,17 @@ def _verdict(section: Section, own: Entry, rivals: Sequence[Entry], columns: Map
     return text + (f" Better figures were published for: {'; '.join(published)}." if published else "")
 
 
-def _lead(own: Entry, rival: Entry, metric: str, sign: int) -> float:
-    """How much better the rival is over the seeds that both ran."""
-    theirs, mine = rival.summary(metric, own.seeds), own.summary(metric, rival.seeds)
+def _lead(own: Entry, baseline: Entry, metric: str, sign: int) -> float:
+    """How much better the baseline is over the seeds that both ran."""
+    theirs, mine = baseline.summary(metric, own.seeds), own.summary(metric, baseline.seeds)
     return sign * (theirs.mean - mine.mean) if theirs.count and mine.count else float("-inf")
 
 
-def _comparison(own: Entry, rival: Entry, metric: str) -> str:
-    theirs, mine = rival.summary(metric, own.seeds), own.summary(metric, rival.seeds)
-    text = f"{rival.method} {theirs.mean:.3f} against {mine.mean:.3f}"
-    if len(set(own.seeds) & set(rival.seeds)) < len(own.seeds) or rival.instances != own.instances:
-        text += ", on fewer cases" if rival.instances <= own.instances else ", on other cases"
+def _comparison(own: Entry, baseline: Entry, metric: str) -> str:
+    theirs, mine = baseline.summary(metric, own.seeds), own.summary(metric, baseline.seeds)
+    text = f"{baseline.method} {theirs.mean:.3f} against {mine.mean:.3f}"
+    if len(set(own.seeds) & set(baseline.seeds)) < len(own.seeds) or baseline.instances != own.instances:
+        text += ", on fewer cases" if baseline.instances <= own.instances else ", on other cases"
     spread = max((s.deviation for s in (mine, theirs) if s.deviation == s.deviation), default=0.0)
     return text + (", within the seeds' spread" if abs(theirs.mean - mine.mean) <= spread else "")
 

@@ -69,9 +69,11 @@ class Section:
     def entry(self, method: str) -> Entry | None:
         return next((entry for entry in self.entries if entry.method == method), None)
 
-    def peer(self, own: Entry, rival: Entry) -> Entry:
-        """The entry of our method on as many instances as the rival's, if there is one; else its own largest."""
-        return next((one for one in self.smaller if (one.method, one.instances) == (own.method, rival.instances)), own)
+    def peer(self, own: Entry, baseline: Entry) -> Entry:
+        """The entry of our method on as many instances as the baseline's, if there is one; else its own largest."""
+        return next(
+            (one for one in self.smaller if (one.method, one.instances) == (own.method, baseline.instances)), own
+        )
 
 
 def read_sections(

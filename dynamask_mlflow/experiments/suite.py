@@ -67,7 +67,7 @@ def run_planned(
         for method in planned_run.methods:
             try:
                 group.trials += _run(group, method, planned_run.seeds, quick, report)
-            except Exception as error:  # a rival that cannot explain this model must not end the others
+            except Exception as error:  # a baseline that cannot explain this model must not end the others
                 failures.append(Failure(planned_run.experiment, method, f"{type(error).__name__}: {error}"))
                 report(f"{planned_run.experiment}, {method}: failed, {failures[-1].reason}")
     for group in groups.values():

@@ -11,7 +11,7 @@ from mlflow import MlflowClient
 
 from dynamask_mlflow._method_table import SALIENCY_METHODS
 from dynamask_mlflow.cli.experiment import experiment as experiment_command
-from dynamask_mlflow.experiments.plan import NAMES, PLAN, PlannedRun, open_experiments, planned_runs, rivals
+from dynamask_mlflow.experiments.plan import NAMES, PLAN, PlannedRun, baselines, open_experiments, planned_runs
 from dynamask_mlflow.experiments.results_page import results_page
 from dynamask_mlflow.experiments.results_runs import read_sections
 from dynamask_mlflow.experiments.suite import run_planned
@@ -53,7 +53,7 @@ def test_the_plan_holds_every_method_of_the_paper_and_only_known_ones() -> None:
     for name in ("rare-feature", "rare-time"):
         assert {"nested", "paper", "released", "fo", "fp", "ig", "svs"} <= planned[name]
     assert planned["mimic"] >= {"nested-deletion", *SALIENCY_METHODS}
-    assert not [name for name in rivals() if name.startswith("nested")]
+    assert not [name for name in baselines() if name.startswith("nested")]
 
 
 def test_a_part_of_the_plan() -> None:

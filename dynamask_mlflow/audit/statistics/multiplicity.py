@@ -16,9 +16,9 @@ def step_down(statistics: Floats) -> Floats:
     """
     observed = statistics[0]
     order = np.argsort(-observed, kind="stable")
-    rivals = np.maximum.accumulate(statistics[:, order[::-1]], axis=1)[:, ::-1]
+    largest = np.maximum.accumulate(statistics[:, order[::-1]], axis=1)[:, ::-1]
     tolerance = 1e-12 * np.maximum(1.0, np.abs(observed[order]))
-    raw = (rivals >= observed[order] - tolerance).mean(axis=0)
+    raw = (largest >= observed[order] - tolerance).mean(axis=0)
     adjusted: Floats = np.empty(len(raw))
     adjusted[order] = np.maximum.accumulate(raw)
     return adjusted

@@ -32,10 +32,10 @@ class TrustResult:
 def check_trust(own: Floats, other: Floats, mean_map: Floats, alpha: float = 0.01, minimum: int = 20) -> TrustResult:
     """Compare how far predictions move (CE or squared error) when the cells of each mask are removed."""
     known = np.isfinite(own) & np.isfinite(other) & np.isfinite(mean_map)
-    tests = [signed_rank(own[known] - rival[known]) for rival in (other, mean_map)]
+    tests = [signed_rank(own[known] - control[known]) for control in (other, mean_map)]
     wins = [
-        float(np.mean((own > rival)[known] + 0.5 * (own == rival)[known])) if known.any() else float("nan")
-        for rival in (other, mean_map)
+        float(np.mean((own > control)[known] + 0.5 * (own == control)[known])) if known.any() else float("nan")
+        for control in (other, mean_map)
     ]
     enough = int(known.sum()) >= minimum
     return TrustResult(

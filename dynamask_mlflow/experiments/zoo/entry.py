@@ -27,7 +27,7 @@ class Entry:
         planted: takes a number of sequences and a seed.
         model_type, options: for `mlflow.models.evaluate`; the options are those of the evaluator.
         dataset: keywords for `mlflow.data.from_sequences` beside those that the planted data bring.
-        rivals: methods beside the default one.
+        other_methods: methods beside the default one.
         training: sequences to train on, where the usual number is not enough.
         needs: packages; without them the kind is left out, and the table says so.
     """
@@ -39,7 +39,7 @@ class Entry:
     model_type: str = "sequence-classifier"
     options: Mapping[str, Any] = field(default_factory=dict)
     dataset: Mapping[str, Any] = field(default_factory=dict)
-    rivals: tuple[str, ...] = ("ig", "random")
+    other_methods: tuple[str, ...] = ("ig", "random")
     training: int | None = None
     needs: tuple[str, ...] = ()
 

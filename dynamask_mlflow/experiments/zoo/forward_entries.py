@@ -13,7 +13,7 @@ from dynamask_mlflow.experiments.zoo.networks import Gru, Tcn
 from dynamask_mlflow.experiments.zoo.planted import CHANNELS, STEPS, Planted
 from dynamask_mlflow.experiments.zoo.training import train_network
 
-_RIVALS = ("fo", "random")
+_OTHER_METHODS = ("fo", "random")
 
 
 def _rows(x: NDArray[Any]) -> NDArray[np.float32]:
@@ -150,21 +150,27 @@ def pyfunc(planted: Planted, name: str) -> str:
 
 
 ENTRIES = (
-    Entry("xgboost", "boosted trees on flat windows, `mlflow.xgboost`", xgboost, rivals=_RIVALS, needs=("xgboost",)),
+    Entry(
+        "xgboost",
+        "boosted trees on flat windows, `mlflow.xgboost`",
+        xgboost,
+        other_methods=_OTHER_METHODS,
+        needs=("xgboost",),
+    ),
     Entry(
         "sklearn",
         "scaler and perceptron on flat windows",
         _sklearn(_pipeline, STEPS * CHANNELS),
-        rivals=_RIVALS,
+        other_methods=_OTHER_METHODS,
         needs=("sklearn",),
     ),
     Entry(
         "rocket",
         "random convolutions as in ROCKET, `mlflow.sklearn` on (N, T, d)",
         _sklearn(_rocket, STEPS, CHANNELS),
-        rivals=_RIVALS,
+        other_methods=_OTHER_METHODS,
         needs=("sklearn",),
     ),
-    Entry("onnx", "a TCN, `mlflow.onnx`", onnx, rivals=_RIVALS, needs=("onnx", "onnxruntime")),
-    Entry("pyfunc", "a GRU in a pyfunc of one's own, risks, no signature", pyfunc, rivals=_RIVALS),
+    Entry("onnx", "a TCN, `mlflow.onnx`", onnx, other_methods=_OTHER_METHODS, needs=("onnx", "onnxruntime")),
+    Entry("pyfunc", "a GRU in a pyfunc of one's own, risks, no signature", pyfunc, other_methods=_OTHER_METHODS),
 )

@@ -18,7 +18,7 @@ from dynamask_mlflow.experiments.zoo.entry import Entry
 from dynamask_mlflow.experiments.zoo.planted import CHANNELS, STEPS, Planted
 from dynamask_mlflow.experiments.zoo.training import train_network
 
-_RIVALS = ("fo", "random")
+_OTHER_METHODS = ("fo", "random")
 
 
 def _uri(info: Any) -> str:
@@ -183,14 +183,14 @@ ENTRIES = (
         "lightgbm",
         "boosted trees on a table of T d named columns, `mlflow.lightgbm`",
         lightgbm,
-        rivals=_RIVALS,
+        other_methods=_OTHER_METHODS,
         needs=("lightgbm",),
     ),
     Entry(
         "minirocket",
         "aeon's MiniRocket on (N, d, T), by its margins",
         minirocket,
-        rivals=_RIVALS,
+        other_methods=_OTHER_METHODS,
         needs=("aeon",),
     ),
     Entry("keras", "a network of Keras on torch, `mlflow.keras`", keras, needs=("keras",)),
@@ -206,6 +206,6 @@ ENTRIES = (
         "`mlflow models serve`, x and lengths over REST",
         endpoint,
         planted.unequal_lengths,
-        rivals=_RIVALS,
+        other_methods=_OTHER_METHODS,
     ),
 )

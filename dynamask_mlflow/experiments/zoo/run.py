@@ -91,7 +91,7 @@ def run_entry(entry: Entry, *, seed: int = 0, instances: int = INSTANCES, traini
             evaluators="dynamask",
             evaluator_config={
                 "instances": None,
-                "methods": ["nested", *entry.rivals],
+                "methods": ["nested", *entry.other_methods],
                 "images": 0,
                 "progress": False,
                 **entry.options,
@@ -104,7 +104,7 @@ def run_entry(entry: Entry, *, seed: int = 0, instances: int = INSTANCES, traini
     predicted = np.asarray([row[table["columns"].index("prediction")] for row in table["data"]])
     right, quality = _quality(predicted, test.y)
     masks: dict[str, Masks] = {"ours": result.artifacts["dynamask_masks"].content}
-    masks |= {name: result.artifacts[f"dynamask_masks_{name}"].content for name in entry.rivals}
+    masks |= {name: result.artifacts[f"dynamask_masks_{name}"].content for name in entry.other_methods}
     where = _eligible(test)
     found = {
         name: float(np.nanmean(auprc(each.scores[right], test.truth[right], where[right])))

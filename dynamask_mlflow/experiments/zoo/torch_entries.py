@@ -282,7 +282,7 @@ ENTRIES = (
         planted.forecast,
         "sequence-regressor",
         options={"target": "horizon:2", "methods": ["nested"]},
-        rivals=(),
+        other_methods=(),
     ),
     Entry(
         "forecast-channels",
