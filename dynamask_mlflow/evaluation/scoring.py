@@ -156,10 +156,10 @@ def _beside_random(
     rankings = {"random": chance}
     if len(chance) > 1:  # another instance's mask: what is common to all of them explains none
         rankings["other"] = np.roll(masks.scores, 1, axis=0)
-    for control, ranking in rankings.items():
+    for kind, ranking in rankings.items():
         shifts, after = replace(eraser, ranking=ranking, removal=None).removed(masks.area)
         shifts |= _moved_back(masks, eraser, after)
-        each |= {f"{name}/{control}": values for name, values in shifts.items()}
+        each |= {f"{name}/{kind}": values for name, values in shifts.items()}
     each |= _above_unperturbed(each, eraser)
     each |= {f"{name}/random": np.full(len(chance), np.nan) for name in names}
     curves |= {f"{name}/random": np.empty((len(values), 0)) for name, values in curves.items()}
