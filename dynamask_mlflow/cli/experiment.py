@@ -236,9 +236,10 @@ def results(tracking_uri: str | None, output: Path, quick: bool) -> None:
     "--source", "sources", multiple=True, type=click.Choice(["physionet", "hospital"]), help="[default: both]"
 )
 @click.option("--replicates", type=click.IntRange(min=10), default=200, show_default=True, help="Windows a row.")
-@click.option("--years", type=click.IntRange(min=10), default=300, show_default=True, help="Years of monthly audits.")
+@click.option("--years", type=click.IntRange(min=0), default=300, show_default=True, help="Years of monthly audits.")
 @click.option("--stays", type=click.IntRange(min=100), help="Explained of each data set. [default: all]")
 @click.option("--versions/--no-versions", default=True, help="New versions, canary and calendar, too.")
+@click.option("--refitted/--no-refitted", default=True, help="Changes of the inputs, too: stays are explained anew.")
 @click.option("--choosing", is_flag=True, help="The stays on which the limits were chosen, not those reported.")
 @click.option("--quick", is_flag=True, help="Few stays and windows: a smoke test.")
 @click.option("--update", type=click.Path(exists=True), help="Write the table into this Markdown file.")

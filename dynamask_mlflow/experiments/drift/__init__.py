@@ -27,6 +27,7 @@ class Scale:
         replicates: windows of a row. years: of monthly audits. quick: a smoke test.
         stays: explained of each data set, from which windows are drawn; None: all there are.
         versions: also new versions, the canary and the calendar, which train a dozen models.
+        refitted: also changes of the inputs, for each of which all stays are explained anew.
         choosing: on the stays on which the limits were chosen, instead of those that are reported.
     """
 
@@ -34,6 +35,7 @@ class Scale:
     years: int = 300
     stays: int | None = None
     versions: bool = True
+    refitted: bool = True
     choosing: bool = False
     quick: bool = False
 
@@ -54,9 +56,10 @@ def run_drift(
         case = open_case(source, quick, scale.choosing, scale.stays)
         pool = case.measured("pool", case.pool)
         report(f"{source}: {len(pool)} stays explained")
-        rows += window_rows(case, pool, 12 if quick else scale.replicates, report)
-        notes += year_notes(case, pool, 6 if quick else scale.years)
-        report(f"{source}: years done")
+        rows += window_rows(case, pool, 12 if quick else scale.replicates, report, scale.refitted)
+        if scale.years:
+            notes += year_notes(case, pool, 6 if quick else scale.years, scale.refitted)
+            report(f"{source}: years done")
         if not scale.versions:
             continue
         notes += version_notes(case, pool, report)

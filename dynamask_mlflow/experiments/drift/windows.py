@@ -18,6 +18,7 @@ from dynamask_mlflow.experiments.drift.draws import draw, judge, take
 Report = Callable[[str], None]
 _RATES = ("drift", "warning", "ok", "attention", "predictions", "inputs", "risk", "above")
 _TOLD = "warning or DRIFT at least .9"
+_OUTCOMES, _LARGE = "5 points more outcomes, the same predictions", ", a reference four times as large"
 CHANGES: dict[str, dict[str, Change]] = {
     "physionet": {
         "glucose in another unit": other_unit("Glucose", 1 / 18),
@@ -58,26 +59,30 @@ class Row:
     wanted: str
 
 
-def window_rows(case: Case, pool: ExplainedWindow, count: int, report: Report) -> list[Row]:
+def window_rows(case: Case, pool: ExplainedWindow, count: int, report: Report, refitted: bool = True) -> list[Row]:
+    """`refitted`: also changes of the inputs, after which all stays are explained anew."""
     n = case.size
     jobs: list[tuple[str, int, Callable[[], ExplainedWindow], int, str]] = [
         ("nothing", n, lambda: pool, 4 * count, "OK at least .95"),
         ("nothing", n // 2, lambda: pool, count, ""),
         ("the fifth at highest risk three times as frequent", n, lambda: more_at_risk(pool), count, "-"),
-        ("5 points more outcomes, the same predictions", 2 * n, lambda: more_outcomes(pool, 0.05), count, _TOLD),
+        (_OUTCOMES, 2 * n, lambda: more_outcomes(pool, 0.05), count, _TOLD),
+        (_OUTCOMES + _LARGE, 2 * n, lambda: more_outcomes(pool, 0.05), count, _TOLD),
         ("20 % of the masks 6 h earlier", n // 2, lambda: earlier(pool), count, "DRIFT at least .85"),
     ]
-    for what in CHANGES[case.name]:
-        jobs.append((what, n, partial(changed, case, what), count, ""))
-    for what, change in faults(case, pool).items():
-        jobs.append((what, n, partial(_explained, case, what, change), count, "-"))
-    for name in irrelevant(case, pool):
-        what = f"irrelevant channel ({name}) + 1 SD"
-        explain = partial(_explained, case, what, shifted(name, 1.0))
-        jobs.append((what, n, explain, count, "DRIFT at most .02, warning at most .05"))
+    if refitted:
+        for what in CHANGES[case.name]:
+            jobs.append((what, n, partial(changed, case, what), count, ""))
+        for what, change in faults(case, pool).items():
+            jobs.append((what, n, partial(_explained, case, what, change), count, "-"))
+        for name in irrelevant(case, pool):
+            what = f"irrelevant channel ({name}) + 1 SD"
+            explain = partial(_explained, case, what, shifted(name, 1.0))
+            jobs.append((what, n, explain, count, "DRIFT at most .02, warning at most .05"))
     rows = []
     for what, size, explained, times, wanted in jobs:
-        rates = case.cached(f"window {what} {size} {times}", partial(_simulate, case, pool, explained, size, times))
+        sizes = (4 * case.reference_size if what.endswith(_LARGE) else case.reference_size, size)
+        rates = case.cached(f"window {what} {size} {times}", partial(_simulate, case, pool, explained, sizes, times))
         values = dict(zip(_RATES, rates, strict=True))
         if wanted == "-":
             wanted = _wanted(case, pool, values["risk"], values["above"])
@@ -161,13 +166,13 @@ def _explained(case: Case, what: str, change: Change) -> ExplainedWindow:
 
 
 def _simulate(
-    case: Case, pool: ExplainedWindow, explained: Callable[[], ExplainedWindow], size: int, times: int
+    case: Case, pool: ExplainedWindow, explained: Callable[[], ExplainedWindow], sizes: tuple[int, int], times: int
 ) -> list[float]:
-    """The rates of a row over windows of `size` stays against fresh references; then risk and share above."""
+    """The rates of a row over fresh references and windows of these sizes; then risk and share above."""
     population, found = explained(), []
     for time in range(times):
         rng = np.random.default_rng([11, time])
-        before, now = draw(pool, case.reference_size, rng), draw(population, size, rng)
+        before, now = draw(pool, sizes[0], rng), draw(population, sizes[1], rng)
         verdict = judge(case, before, now, time, inputs=True)
         kinds = {violation.kind for violation in verdict.violations}
         arms = ("attention" in kinds, bool(kinds & {"predictions", "performance"}), "inputs" in kinds)
