@@ -32,8 +32,8 @@ class State(StrEnum):
         """One sentence for a banner."""
         return {
             State.OK: "The model looks at the same things as in the reference window.",
-            State.WARNING: "Inputs that matter to the model, or its predictions, moved; a change of attention is not "
-            "proven.",
+            State.WARNING: "Inputs that matter to the model, or its predictions, moved; a change of attention that "
+            "matters is not proven.",
             State.DRIFT: "The model does not look at the same things as in the reference window.",
             State.INCONCLUSIVE: "The evidence does not allow a verdict.",
         }[self]

@@ -51,8 +51,8 @@ def _inputs(result: ComparisonResult, config: AuditConfig) -> list[str]:
     found = []
     if 0 < far.sum() < _MANY:
         found.append(
-            f"This fits another unit, scale or device for {_named(names, far, inputs.value_gap)}: nearly all values "
-            f"moved one way ({_sizes(names, far, inputs.value_gap)}), while it is charted as often as before."
+            f"This fits another unit, scale or device for {_named(names, far, inputs.value_gap)}: values "
+            f"moved ({_sizes(names, far, inputs.value_gap)}), while it is charted as often as before."
         )
     if thinner.any():
         found.append(

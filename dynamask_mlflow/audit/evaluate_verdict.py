@@ -66,10 +66,14 @@ def _reasons(state: State, violations: list[Violation], result: ComparisonResult
     if test is not None and state in (State.OK, State.WARNING):
         bounds = (
             f"at most {messages.percent(test.channels.upper)} between channels and "
-            f"{messages.percent(test.hours.upper)} in time (95 % bounds), {result.instances} stays."
+            f"{messages.percent(test.hours.upper)} in time (95 % bounds; ok needs less than "
+            f"{messages.percent(result.tolerance)}), {result.instances} stays."
         )
         proven = max(test.channels.upper, test.hours.upper) < result.tolerance
-        reasons.append(f"{'Attention did not move' if proven else 'No move of attention is proven'}: {bounds}")
+        said = "Attention hardly moved" if proven else "No move of attention is proven"
+        if test.p_value <= config.levels["attention"]:
+            said = f"Attention moved beyond chance, but not surely by {messages.percent(config.effect)}"
+        reasons.append(f"{said}: {bounds}")
     if result.under:
         reasons += prediction_messages.version_sentences(result.under, result.between_versions, task_of(result))
     said = any(violation.kind == "predictions" and violation.subject == "mean" for violation in violations)

@@ -34,6 +34,7 @@ TESTS = {
     "p_energy": "p-value of the energy distance",
     "p_channels": "p-value of the largest change of a channel",
     "p_hours": "p-value of the largest change of an hour",
+    "tolerance": "Attention: a move below this share is ok",
     "noise_channels": "Noise floor: share that another seed moves between channels",
     "noise_hours": "Noise floor: share that another seed moves in time",
     "ndcg": "nDCG of the channels' order",
