@@ -70,10 +70,10 @@ def _reasons(state: State, violations: list[Violation], result: ComparisonResult
             f"{messages.percent(result.tolerance)}), {result.instances} stays."
         )
         proven = max(test.channels.upper, test.hours.upper) < result.tolerance
-        said = "Attention hardly moved" if proven else "No move of attention is proven"
+        what = "Attention hardly moved" if proven else "No move of attention is proven"
         if test.p_value <= config.levels["attention"]:
-            said = f"Attention moved beyond chance, but not surely by {messages.percent(config.effect)}"
-        reasons.append(f"{said}: {bounds}")
+            what = f"Attention moved beyond chance, but not surely by {messages.percent(config.effect)}"
+        reasons.append(f"{what}: {bounds}")
     if result.under:
         reasons += prediction_messages.version_sentences(result.under, result.between_versions, task_of(result))
     said = any(violation.kind == "predictions" and violation.subject == "mean" for violation in violations)
