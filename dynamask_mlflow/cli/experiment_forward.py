@@ -22,7 +22,12 @@ def forward(rows: str | None, seeds: str, instances: int, budget: int, update: P
     """
     import torch
 
-    from dynamask_mlflow.experiments.arena.hidden_gradients import compare_hidden, hidden_table, one_event_rows
+    from dynamask_mlflow.experiments.arena.hidden_gradients import (
+        calibration_of,
+        compare_hidden,
+        hidden_table,
+        one_event_rows,
+    )
     from dynamask_mlflow.experiments.arena.run import chosen_rows
     from dynamask_mlflow.experiments.table import as_markdown, as_text
 
@@ -41,7 +46,8 @@ def forward(rows: str | None, seeds: str, instances: int, budget: int, update: P
         raise click.ClickException(f"Expected the marks {START} and {END} in {update}, but they are missing.")
     words = f"--rows {rows} " if rows else ""
     command = f"dynamask-mlflow experiment forward {words}--seeds {seeds} --instances {instances} --update {update}"
-    made = f"Written by `{command}`.\n\n{as_markdown(hidden_table(found)).strip()}"
+    calibration = f"Expected calibration error of the forward coefficients: {calibration_of(found):.3f}."
+    made = f"Written by `{command}`. {calibration}\n\n{as_markdown(hidden_table(found)).strip()}"
     before, after = text.partition(START)[0], text.partition(END)[2]
     update.write_text(f"{before}{START}\n{made}\n{END}{after}", encoding="utf-8")
     click.echo(f"Wrote {update}.")

@@ -232,6 +232,7 @@ ENTRIES = (
         by_our_flavor(
             partial(networks.GruDWithStatic, CHANNELS, 2),
             _gru_d,
+            training={"epochs": 25, "rate": 1e-2},
             inputs={**_VALUES, "static": "static"},
             serialization_format="pickle",
         ),
