@@ -18,8 +18,8 @@ from torch import Tensor, nn
 
 from dynamask_mlflow.evaluation.config import EvaluationConfig
 from dynamask_mlflow.evaluation.evaluate import evaluate_masks
-from dynamask_mlflow.masks import binding
 from dynamask_mlflow.masks.binding import Binding
+from dynamask_mlflow.masks.model_call import plan_call
 from dynamask_mlflow.tracking.dataset import from_sequences
 from dynamask_mlflow.tracking.open_network import open_network
 
@@ -71,7 +71,7 @@ def time_of_plain_models() -> None:
     with ExitStack() as patched:
         for name in ("model_of", "inputs_of", "batch", "map_of"):
             patched.enter_context(patch.object(Binding, name, timed(getattr(Binding, name))))
-        patched.enter_context(patch.object(binding, "plan_call", timed(binding.plan_call)))
+        patched.enter_context(patch("dynamask_mlflow.masks.binding.plan_call", timed(plan_call)))
         network, config = timed(open_network)(Plain(), sequences, "classification", config)
         evaluate_masks(network, sequences, task="classification", config=config)
     total = time.process_time() - begin
