@@ -27,6 +27,7 @@ class Engine:
         self._spill = tempfile.mkdtemp(prefix="dynamask-duckdb-")
         self.connection = duckdb.connect(":memory:")
         # Row order is not needed (sums are exact integers), and keeping it would buffer whole tables.
+        self.connection.execute("SET enable_progress_bar = false")  # it writes to stdout, into the JSON of a command
         self.connection.execute("SET preserve_insertion_order = false")
         self.connection.execute(f"SET temp_directory = '{self._spill}'")
         try:
