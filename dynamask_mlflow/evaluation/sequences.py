@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 _EXTRA = "extras/"
+_MOST_CELLS = 2**22  # looked at at once, so that a check takes no memory to speak of
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,6 +154,7 @@ def as_sequences(
     """Check arrays and names against each other; every error says what was expected and what came.
 
     `x` may be a collection of sequences of unequal lengths, see `padded`; what belongs to its steps may be lists, too.
+    An array of float32 is not copied, and never written to: leave it as it is until the sequences are no longer used.
     """
     collection = padded(x)
     if collection is not None:
@@ -174,11 +176,11 @@ def as_sequences(
     if seen is not None and seen.shape != values.shape:
         raise ValueError(f"Expected observed of the shape of x, {values.shape}, but got {seen.shape}.")
     further = _extras(extras, n)
-    checked = Sequences(values, labels, names, ticks, _targets(targets, n, steps, valid), valid, seen, further)
-    exists = checked.exists
-    if exists is not None:
+    if valid is not None:
         # What lies in the padding means nothing: one fixed value keeps NaN out and the digest stable.
-        values[~np.broadcast_to(exists, values.shape)] = 0.0
+        exists = np.arange(steps) < valid[:, None]
+        values = np.where(exists[:, :, None], values, np.float32(0))
+    checked = Sequences(values, labels, names, ticks, _targets(targets, n, steps, valid), valid, seen, further)
     _refuse_non_finite(checked)
     return checked
 
@@ -203,13 +205,15 @@ def _numbers(x: ArrayLike) -> NDArray[np.float32]:
     if raw.ndim != 3 or 0 in raw.shape:
         raise ValueError(f"Expected x of shape (N, T, d), none of them 0, but got {raw.shape}.")
     with np.errstate(over="ignore"):
-        return np.array(raw, dtype=np.float32)
+        return np.asarray(raw, dtype=np.float32)
 
 
 def _refuse_non_finite(sequences: Sequences) -> None:
-    bad = ~np.isfinite(sequences.x)
-    if not bad.any():
+    x = sequences.x
+    rows = max(1, _MOST_CELLS // (x.shape[1] * x.shape[2]))
+    if all(np.isfinite(x[start : start + rows]).all() for start in range(0, len(x), rows)):
         return
+    bad = ~np.isfinite(x)
     i, t, c = (int(v) for v in np.argwhere(bad)[0])
     raise ValueError(
         f"Expected finite x, but {int(bad.sum())} cells are NaN or infinite, the first at "

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from dynamask_mlflow import metrics as m
 from dynamask_mlflow.data.dataset import StayDataset
@@ -30,6 +30,7 @@ from dynamask_mlflow.training.scores import auroc
 
 CHOOSING_SEEDS, REPORTED_SEEDS = (0, 1), (100, 101)
 SINCE, UNTIL = 24, 48
+NOTABLE, UNREAD = 1.0, 0.1
 OURS, IG, MASKS, LATER = "ours", "difference of two IG maps", "difference of two masks", "mask of the later answer"
 METHODS = (OURS, IG, MASKS, LATER)
 
@@ -50,6 +51,9 @@ class Trial:
         elapsed: mean size of what time alone moved, as a share of the mean size of the change.
         auprc: method -> mean AUPRC of the onset's cells among the new cells.
         risen: how many of the risks rose. auprc_risen: the same of those alone; else something else moved the answer.
+        moved, auprc_moved: onsets that moved the answer by at least `NOTABLE` log-odds, and ours on those alone.
+        unread: channels of the onsets that the model hardly reads: taken back to hour 24 they move the answer by less
+            than `UNREAD` log-odds on average.
         precision, recall: of the mask of whole cells. calibration: expected calibration error of the coefficients.
     """
 
@@ -64,6 +68,9 @@ class Trial:
     auprc: Mapping[str, float]
     risen: int
     auprc_risen: Mapping[str, float]
+    moved: int
+    auprc_moved: float
+    unread: tuple[str, ...]
     precision: float
     recall: float
     calibration: float
@@ -134,6 +141,9 @@ def _trial(name: str, stays: StayDataset, onsets: _Onsets, seed: int, quick: boo
         auprc=_best(rankings, onsets, np.ones(len(onsets.x), dtype=np.bool_)),
         risen=int((change.change > 0).sum()),
         auprc_risen=_best(rankings, onsets, change.change > 0),
+        moved=int((np.abs(change.change) >= NOTABLE).sum()),
+        auprc_moved=_best({OURS: [change.scores]}, onsets, np.abs(change.change) >= NOTABLE)[OURS],
+        unread=_unread(AnswerAfter(model, UNTIL, rule), rule, onsets, stays.channel_names),
         precision=float(np.mean(hits / np.maximum(change.binary.sum(axis=(1, 2)), 1))),
         recall=float(np.mean(hits / onsets.cells.sum(axis=(1, 2)))),
         calibration=calibration_error(change.masks, onsets.cells, onsets.counted),
@@ -165,6 +175,27 @@ def _rivals(model: nn.Module, rule: PrefixRule, onsets: _Onsets, change: Change)
         ],
         LATER: [later.scores],
     }
+
+
+def _unread(reader: nn.Module, rule: PrefixRule, onsets: _Onsets, names: Sequence[str]) -> tuple[str, ...]:
+    """Channels of the onsets that hardly move the answer when they alone are taken back to the earlier hour."""
+    import torch
+
+    def risk(x: Tensor) -> Tensor:
+        with torch.no_grad():
+            logits: Tensor = reader(x).flatten(1)
+        return logits[:, 1] - logits[:, 0]
+
+    x = torch.from_numpy(onsets.x)
+    before = rule.nothing_new(x, torch.full((len(x),), SINCE))
+    found = []
+    for channel in np.flatnonzero(onsets.cells.any(axis=(0, 1))):
+        rows = torch.from_numpy(np.flatnonzero(onsets.cells[:, :, channel].any(axis=1)))
+        back = x[rows].clone()
+        back[:, :, channel] = before[rows][:, :, channel]
+        if float((risk(x[rows]) - risk(back)).mean().abs()) < UNREAD:
+            found.append(names[int(channel)])
+    return tuple(found)
 
 
 def _best(rankings: Mapping[str, list[NDArray[Any]]], onsets: _Onsets, rows: Cells) -> dict[str, float]:
@@ -217,8 +248,20 @@ def notes(trials: Sequence[Trial], command: str) -> list[str]:
         f"Of {asked} answers {risen} rose; on those alone: "
         + "; ".join(f"{name}: {_of_risen(trials, name)}" for name in dict.fromkeys(t.architecture for t in trials))
         + ".",
+        "By hospital: " + "; ".join(_of_hospital(trial) for trial in trials) + ".",
         f"The integral alone misses at most {remainder:.2g} % of a change; that part is spread over the cells.",
     ]
+
+
+def _of_hospital(trial: Trial) -> str:
+    ours, later, moved = (
+        f"{value:.3f}".removeprefix("0") for value in (trial.auprc[OURS], trial.auprc[LATER], trial.auprc_moved)
+    )
+    unread = f", hardly reads {', '.join(trial.unread)}" if trial.unread else ""
+    return (
+        f"{trial.architecture}, {trial.seed}: {ours} (later mask {later}; {moved} on the {trial.moved} of "
+        f"{trial.onsets} onsets that moved the answer by {NOTABLE:g} log-odds or more{unread})"
+    )
 
 
 def _of_risen(trials: Sequence[Trial], name: str) -> str:

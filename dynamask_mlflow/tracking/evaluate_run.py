@@ -15,11 +15,11 @@ from dynamask_mlflow._secrets import without_secrets
 from dynamask_mlflow._settings import check_mapping
 from dynamask_mlflow.evaluation.changes import explain_changes, require_changes
 from dynamask_mlflow.evaluation.config import EvaluationConfig
-from dynamask_mlflow.evaluation.evaluate import evaluate_masks, require_device
+from dynamask_mlflow.evaluation.evaluate import Evaluation, evaluate_masks, require_device
 from dynamask_mlflow.evaluation.labels import labels_of
 from dynamask_mlflow.evaluation.model_channels import as_the_model_names_them
 from dynamask_mlflow.evaluation.model_settings import ModelSettings
-from dynamask_mlflow.evaluation.privacy import require_salt
+from dynamask_mlflow.evaluation.privacy import reason_of, require_salt
 from dynamask_mlflow.masks.process_state import untouched_process
 from dynamask_mlflow.tracking.artifacts import CHANGE_TABLE, TABLE, write_artifacts
 from dynamask_mlflow.tracking.evaluation_dataset import SequenceEvaluationDataset
@@ -78,13 +78,12 @@ def run_evaluation(
         with untouched_process(network):
             evaluation = evaluate_masks(network, sequences, task=task, config=config, reference=reference_of(model))
             if config.change_since is not None:
-                found = explain_changes(network, evaluation.sample, task=task, config=config, padding=padding)
-                evaluation = replace(evaluation, changes=found)
-        several = config.methods is not None
-        scalars = scalar_metrics(evaluation, several)
-        points = [Point(name, value) for name, value in scalars.items()]
-        points += curve_points(evaluation, config.curve_areas, several)
-        files = write_artifacts(spool / ARTIFACTS, evaluation, config, about=about, model=label, labels=labels)
+                evaluation = _with_changes(evaluation, network, config, padding)
+            several = config.methods is not None
+            scalars = scalar_metrics(evaluation, several)
+            points = [Point(name, value) for name, value in scalars.items()]
+            points += curve_points(evaluation, config.curve_areas, several)
+            files = write_artifacts(spool / ARTIFACTS, evaluation, config, about=about, model=label, labels=labels)
         write_manifest(
             spool,
             Destination(
@@ -110,6 +109,18 @@ def run_evaluation(
     for artifact in contents.values():
         artifact._uri = f"{root}{artifact._uri}"
     return EvaluationResult(scalars, contents, run_id)  # type: ignore[no-untyped-call]
+
+
+def _with_changes(
+    evaluation: Evaluation, network: torch.nn.Module, config: EvaluationConfig, padding: Any
+) -> Evaluation:
+    """What changed, too; if that fails, the masks are not lost with it."""
+    try:
+        found = explain_changes(network, evaluation.sample, task=evaluation.task, config=config, padding=padding)
+    except Exception as error:
+        _logger.warning("dynamask: what changed could not be explained, the rest is logged: %s", reason_of(error))
+        return evaluation
+    return replace(evaluation, changes=found)
 
 
 def _defaults_of(settings: ModelSettings | None) -> dict[str, Any]:

@@ -25,13 +25,15 @@ def test_an_onset_is_found_and_contributions_sum_to_the_change(monkeypatch: pyte
     rng = np.random.default_rng(0)
     x = 0.1 * rng.standard_normal((4, HOURS, CHANNELS)).astype(np.float32)
     cells = np.zeros(x.shape, dtype=bool)
-    cells[:, 30:, 0] = True
+    cells[:, 30:, :2] = True  # the second channel is not read
     x[cells] += 3
+    cells[:3, :, 1] = False
     counted = np.zeros(x.shape, dtype=bool)
     counted[:, change.SINCE :] = True
 
     class Stays:
         labels = np.array([0, 1, 0, 1], dtype=np.float32)
+        channel_names = tuple(f"c{i}" for i in range(CHANNELS))
 
         def part(self, _: str) -> "Stays":
             return self
@@ -40,7 +42,9 @@ def test_an_onset_is_found_and_contributions_sum_to_the_change(monkeypatch: pyte
     monkeypatch.setattr(change, "change_model", lambda *_: Rising())
     trial = change._trial("GRU", Stays(), change._Onsets(x, cells, counted), 0, True)  # type: ignore[arg-type]
     assert set(trial.auprc) == set(METHODS)
-    assert trial.auprc[OURS] > 0.99
+    assert trial.unread == ("c1",)
+    assert trial.moved == 4
+    assert trial.auprc[OURS] == trial.auprc_moved > 0.7
     assert trial.sum_error < 1e-3
     assert trial.elapsed == 0
     assert trial.precision > 0.9
@@ -48,7 +52,25 @@ def test_an_onset_is_found_and_contributions_sum_to_the_change(monkeypatch: pyte
 
 def test_the_table_stands_between_its_marks(tmp_path: Path) -> None:
     trials = [
-        Trial("GRU", seed, 0.8, n, 3.0, 1e-6, 0.01, 0.0, (by := dict.fromkeys(METHODS, value)), n, by, 0.8, 0.6, 0.05)
+        Trial(
+            "GRU",
+            seed,
+            0.8,
+            n,
+            3.0,
+            1e-6,
+            0.01,
+            0.0,
+            (by := dict.fromkeys(METHODS, value)),
+            n,
+            by,
+            n,
+            0.9,
+            (),
+            0.8,
+            0.6,
+            0.05,
+        )
         for seed, n, value in ((100, 30, 0.9), (101, 10, 0.5))
     ]
     head, row = change_table(trials)

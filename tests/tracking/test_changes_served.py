@@ -154,3 +154,17 @@ def test_an_evaluation_logs_what_changed_and_the_answer_over_time(network: GRUCl
 def test_a_change_that_cannot_be_asked_is_refused_before_anything_is_fitted(network: GRUClassifier) -> None:
     with mlflow.start_run(), pytest.raises(MlflowException, match="Pass padding"):
         evaluate(network, change_since=3)
+
+
+def test_a_change_that_fails_after_the_fits_does_not_cost_the_masks(
+    store: Path, network: GRUClassifier, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def failing(*_: object, **__: object) -> None:
+        raise RuntimeError("bad measurement 7777.125")
+
+    monkeypatch.setattr("dynamask_mlflow.tracking.evaluate_run.explain_changes", failing)
+    result = evaluate(network, change_since=3, change_padding="carry")
+    assert result.metrics["dynamask/instances"] == 6
+    assert "dynamask_change" not in result.artifacts
+    assert "what changed could not be explained, the rest is logged: RuntimeError in the model" in caplog.text
+    assert "7777" not in caplog.text

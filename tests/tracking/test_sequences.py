@@ -101,4 +101,13 @@ def test_further_inputs_are_not_copied() -> None:
     assert np.shares_memory(kept.observed, observed)
     assert np.shares_memory(kept.extras["gaps"], gaps)
     assert np.shares_memory(kept.side.extras["gaps"], gaps)
-    assert not np.shares_memory(kept.x, x)  # its padding is written to
+
+
+def test_an_array_of_float32_is_neither_copied_nor_written_to() -> None:
+    x = np.random.default_rng(0).normal(size=(4, 5, 2)).astype(np.float32)
+    before = x.copy()
+    assert np.shares_memory(as_sequences(x).x, x)
+    padded = as_sequences(x, lengths=[5, 3, 2, 4])
+    assert not np.shares_memory(padded.x, x)
+    assert (padded.x[1, 3:] == 0).all()
+    np.testing.assert_array_equal(x, before)

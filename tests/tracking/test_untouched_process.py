@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import random
 import warnings
@@ -93,6 +94,7 @@ def test_an_evaluation_leaves_everything_as_it_was(store: Path, fault: type[Base
         )
 
     pytest.importorskip("rich.style")  # imported by MLflow, it draws a random number
+    importlib.import_module("sklearn.utils")  # imported by MLflow, it sets variables and a warnings filter
     with mlflow.start_run():  # whose name MLflow draws
         before = state(network)
         if fault is KeyboardInterrupt:
