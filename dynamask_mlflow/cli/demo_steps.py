@@ -157,7 +157,7 @@ def evaluate_model(state: DemoState) -> DemoState:
         name=f"test stays until {state.settings.until}",
     )
     words = {"title": "ICU mortality, synthetic hospital", "log_inputs": True}  # classes, hours and units: of the model
-    sample = {"instances": state.settings.instances, "sampling": "risk", "progress": False}
+    sample = {"instances": state.settings.instances, "sampling": "risk", "progress": False, "change_since": 24}
     mlflow.set_experiment(EXPERIMENT)
     with mlflow.start_run(run_name="evaluate") as run:
         result = mlflow.models.evaluate(  # type: ignore[no-untyped-call]
