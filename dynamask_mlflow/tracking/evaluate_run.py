@@ -7,7 +7,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mlflow.models.evaluation.base import EvaluationResult
 
@@ -28,6 +28,9 @@ from dynamask_mlflow.tracking.open_network import open_network
 from dynamask_mlflow.tracking.spool import ARTIFACTS, Destination, discard, new_spool, write_manifest
 from dynamask_mlflow.tracking.unwrap import as_given, model_id_of, reference_of, settings_of, task_of
 from dynamask_mlflow.tracking.upload import upload_or_keep
+
+if TYPE_CHECKING:
+    import torch
 
 _logger = logging.getLogger(__name__)
 

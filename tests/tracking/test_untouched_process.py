@@ -154,6 +154,18 @@ def test_a_network_that_works_in_place_does_not_change_the_callers_array() -> No
     assert np.array_equal(x, X)
 
 
+def test_an_evaluation_of_a_network_that_works_in_place_does_not_change_the_callers_array(store: Path) -> None:
+    x = X[:6].copy()
+    mlflow.models.evaluate(
+        InPlace(),
+        mlflow.data.from_sequences(x),
+        model_type="sequence-regressor",
+        evaluators="dynamask",
+        evaluator_config={**QUICK, "instances": None},
+    )
+    assert np.array_equal(x, X[:6])
+
+
 class Noisy(GRUClassifier):
     def forward(self, x: Tensor) -> Tensor:
         return super().forward(x) + 0.1 * torch.randn(len(x), 2)
