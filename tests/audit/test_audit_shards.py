@@ -160,7 +160,7 @@ def test_two_processes_fit_what_one_would(place):
     with Workers(2) as workers:
         assert workers.least_shards > 1
         workers.fit(together, done.append)
-    assert [entry["uri"] for entry in done] == together
+    assert [entry.uri for entry in done] == together
     np.testing.assert_array_equal(gather(alone).by_channel, gather(together).by_channel)
 
 
