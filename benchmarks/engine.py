@@ -73,7 +73,8 @@ def work_of(task: Task, x: Tensor) -> tuple[int, int]:
         steps = tuning.steps + tuning.levels * len(every_step.OPERATORS)
         return steps + (tuning.class_levels if task.task == "classification" else 0), 0
     baselines = len(sequence_answer.OPERATORS)
-    steps = deletion_search.STEPS + path_attribution.LEVELS * baselines
+    passes = path_attribution.LEVELS + path_attribution.RANDOM_MASKS
+    steps = deletion_search.STEPS + passes * baselines
     cells = x[0].numel()
     looks = 1 + 3 * baselines + 2 * len(contest_sizes(cells)) + 2 * baselines * (len(curve_sizes(cells)) - 1) + 4
     return steps, looks

@@ -3,10 +3,14 @@
 Along M = alpha, from 0 to 1, the score moves from the baseline's to the input's, and
 integral of sum_i (d score / d m_i) d alpha = score - baseline score: attributions sum to the departure. For a fade
 this is Integrated Gradients with that baseline.
+
+Along that way all cells fade together, so it shows each cell in one company only. For the ordering, gradients are also
+taken under random masks, in which cells around alpha are kept more or less, each on its own.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -17,9 +21,17 @@ from dynamask_mlflow.masks.departure import Departure
 from dynamask_mlflow.masks.gradient_scores import gradient_scores
 
 LEVELS, FAST_LEVELS = 6, 3
-# Where the sum misses the departure by more than this share of it, the integral is taken again with more levels.
+# Random masks under each baseline: coefficients are alpha plus a uniform draw of [-1, 1], clamped to [0, 1].
+RANDOM_MASKS, FAST_RANDOM_MASKS = 6, 3
+_RANDOM_STEP = 5003
+# Where the sum misses the departure by more than this share of it, the integral is taken again with more levels, and
+# so many times the random masks are drawn: the network jumps, and few masks meet the jump.
 TOLERANCE = 0.1
-MORE_LEVELS = 24
+MORE_LEVELS, MORE_TIMES = 24, 4
+
+
+MaskAt = Callable[[Departure, float, int], Tensor]
+"""Makes the mask (B, T, d) of a level in (0, 1); the last argument numbers the draws."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +43,8 @@ class PathAttributions:
         missed: (B,) that.
         remainder: (B,) the share of the departure that the levels missed.
         by_operator: (O, B, T, d) under each baseline alone.
-        variation: (O, B, T, d) the integral of |gradient| under each baseline alone.
+        gradients: (O, B, T, d) under each baseline alone, the mean gradient under even and random masks.
+        variation: (O, B, T, d) the mean of |gradient| under the same masks.
         usable: (O, B) the usable baselines whose gradients are finite; the others take no part.
         weights: (O, B) what each baseline counts.
     """
@@ -40,18 +53,19 @@ class PathAttributions:
     missed: Tensor
     remainder: Tensor
     by_operator: Tensor
+    gradients: Tensor
     variation: Tensor
     usable: Tensor
     weights: Tensor
 
     @property
     def magnitude(self) -> Tensor:
-        """(B, T, d): |gradient| along all ways, 0 for cells that the model does not read."""
+        """(B, T, d): |gradient| under all masks, 0 for cells that the model does not read."""
         return added_up(self.variation)
 
     def scores(self, exists: Tensor | None) -> Tensor:
         """(B, T, d), see `gradient_scores`."""
-        return gradient_scores(self.by_operator, self.variation, self.weights, exists)
+        return gradient_scores(self.gradients, self.variation, self.weights, exists)
 
     @property
     def attributions(self) -> Tensor:
@@ -70,48 +84,73 @@ class PathAttributions:
             self.missed[index],
             self.remainder[index],
             self.by_operator[:, index],
+            self.gradients[:, index],
             self.variation[:, index],
             self.usable[:, index],
             self.weights[:, index],
         )
 
 
-def path_attributions(departure: Departure, levels: int) -> PathAttributions:
-    """Integrate with `levels` levels, and with more where the sum does not come out."""
-    by_operator, variation, finite = _integrate(departure, levels)
-    departure = replace(departure, usable=departure.usable & finite)
+def path_attributions(departure: Departure, levels: int, random_masks: int) -> PathAttributions:
+    """Integrate with `levels` levels, with more where the sum does not come out, and look at random masks."""
+    by_operator, size, finite = _mean_gradients(departure, levels, _even_mask)
+    at_random, variation, also_finite = _mean_gradients(departure, random_masks, _random_mask)
+    departure = replace(departure, usable=departure.usable & finite & also_finite)
     wanted = added_up(departure.weights * departure.gap)
     scale = torch.maximum(wanted.abs(), departure.reach * 0.1).clamp(min=1e-12)
     missed = wanted - _weighted(departure, by_operator).flatten(1).sum(1)
     rows = departure.rows_where((missed.abs() > TOLERANCE * scale) & ~departure.negligible)
     if rows is not None and len(rows):
-        finer, size, _ = _integrate(departure.rows(rows), MORE_LEVELS)
-        by_operator, variation = by_operator.index_copy(1, rows, finer), variation.index_copy(1, rows, size)
+        part = departure.rows(rows)
+        finer = _mean_gradients(part, MORE_LEVELS, _even_mask)
+        more = _mean_gradients(part, MORE_TIMES * random_masks, _random_mask)
+        by_operator, size = by_operator.index_copy(1, rows, finer[0]), size.index_copy(1, rows, finer[1])
+        at_random, variation = at_random.index_copy(1, rows, more[0]), variation.index_copy(1, rows, more[1])
     integrals = _weighted(departure, by_operator)
     missed = wanted - integrals.flatten(1).sum(1)
-    remainder = missed.abs() / scale
-    return PathAttributions(integrals, missed, remainder, by_operator, variation, departure.usable, departure.weights)
+    return PathAttributions(
+        integrals,
+        missed,
+        missed.abs() / scale,
+        by_operator,
+        (by_operator + at_random) / 2,
+        (size + variation) / 2,
+        departure.usable,
+        departure.weights,
+    )
 
 
 def _weighted(departure: Departure, by_operator: Tensor) -> Tensor:
     return added_up(departure.weights[:, :, None, None] * by_operator)
 
 
-def _integrate(departure: Departure, levels: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The integral of the gradient under each baseline and that of its size, (O, B, T, d), and whether it is finite."""
-    integrals, variations, all_finite = [], [], []
+def _even_mask(departure: Departure, alpha: float, draw: int) -> Tensor:
+    return torch.full_like(departure.batch.x, alpha)
+
+
+def _random_mask(departure: Departure, alpha: float, draw: int) -> Tensor:
+    around = 2 * departure.batch.draws.uniform(_RANDOM_STEP + draw) - 1
+    return (alpha + around).clamp(0, 1).to(departure.batch.x.dtype).expand_as(departure.batch.x)
+
+
+def _mean_gradients(departure: Departure, number: int, mask_at: MaskAt) -> tuple[Tensor, Tensor, Tensor]:
+    """The mean gradient and the mean of its size under each baseline, (O, B, T, d), and whether it is finite (O, B).
+
+    The means are over `number` masks, around levels that divide the way evenly.
+    """
+    means, sizes, all_finite = [], [], []
     for operator in range(len(departure.perturbations)):
-        integral, variation = torch.zeros_like(departure.batch.x), torch.zeros_like(departure.batch.x)
+        mean, size = torch.zeros_like(departure.batch.x), torch.zeros_like(departure.batch.x)
         finite = torch.ones_like(departure.score, dtype=torch.bool)
-        for level in range(levels):
-            mask = torch.full_like(integral, (level + 0.5) / levels)
+        for level in range(number):
+            mask = mask_at(departure, (level + 0.5) / number, operator * number + level)
             gradient = departure.raw_gradient_under(mask, operator)
             known = torch.isfinite(gradient)
             finite = finite & known.flatten(1).all(1)
             gradient = torch.where(known, gradient, torch.zeros_like(gradient))
-            integral += gradient / levels
-            variation += gradient.abs() / levels
-        integrals.append(integral)
-        variations.append(variation)
+            mean += gradient / number
+            size += gradient.abs() / number
+        means.append(mean)
+        sizes.append(size)
         all_finite.append(finite)
-    return torch.stack(integrals), torch.stack(variations), torch.stack(all_finite)
+    return torch.stack(means), torch.stack(sizes), torch.stack(all_finite)

@@ -31,7 +31,14 @@ from dynamask_mlflow.masks.fitted import Fitted, Tick
 from dynamask_mlflow.masks.mask_size import SizeCurves, size_curves
 from dynamask_mlflow.masks.operators import Batch
 from dynamask_mlflow.masks.ordering import CONTESTANTS, Ordering, order_cells
-from dynamask_mlflow.masks.path_attribution import FAST_LEVELS, LEVELS, PathAttributions, path_attributions
+from dynamask_mlflow.masks.path_attribution import (
+    FAST_LEVELS,
+    FAST_RANDOM_MASKS,
+    LEVELS,
+    RANDOM_MASKS,
+    PathAttributions,
+    path_attributions,
+)
 from dynamask_mlflow.masks.ranking import Order
 from dynamask_mlflow.masks.spread import spread_over_baselines
 from dynamask_mlflow.masks.target_spec import Target
@@ -44,8 +51,8 @@ WELL_HELD = 0.3
 def fit_sequence(black_box: BlackBox, batch: Batch, config: ExplainConfig, tick: Tick, target: Target) -> Fitted:
     """Explain one batch; see the module's text."""
     departure = open_departure(black_box, batch, config, target)
-    levels = FAST_LEVELS if config.fast else LEVELS
-    paths = path_attributions(departure, max(2, levels * len(OPERATORS) // len(departure.operators)))
+    numbers = (FAST_LEVELS, FAST_RANDOM_MASKS) if config.fast else (LEVELS, RANDOM_MASKS)
+    paths = path_attributions(departure, *(max(2, n * len(OPERATORS) // len(departure.operators)) for n in numbers))
     departure = replace(departure, usable=paths.usable)
     departures = departure.by_strength()
     ordering = order_cells(departures, paths, fast=config.fast, tick=tick)

@@ -22,7 +22,7 @@ def spread_over_baselines(
     by_channel = torch.zeros_like(coefficients[:, 0])
     share = _channel_shares(coefficients)
     for operator, weight in enumerate(paths.weights):
-        alone = paths.by_operator[operator, None], paths.variation[operator, None], torch.ones_like(weight)[None]
+        alone = paths.gradients[operator, None], paths.variation[operator, None], torch.ones_like(weight)[None]
         other = handed_out(coefficients, Order.of(gradient_scores(*alone, exists), exists))
         by_cell = by_cell + weight[:, None, None] * (other - coefficients).square()
         by_channel = by_channel + weight[:, None] * (_channel_shares(other) - share).square()

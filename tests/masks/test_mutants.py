@@ -203,8 +203,8 @@ def test_sums_that_do_not_come_out_are_noticed(monkeypatch: Patch) -> None:
     assert missed() < 1e-4
     usual = path_attribution.path_attributions
 
-    def without_remainder(opened: Departure, levels: int) -> PathAttributions:
-        paths = usual(opened, levels)
+    def without_remainder(opened: Departure, levels: int, random_masks: int) -> PathAttributions:
+        paths = usual(opened, levels, random_masks)
         return replace(paths, missed=torch.zeros_like(paths.missed))
 
     monkeypatch.setattr(sequence_answer, "path_attributions", without_remainder)

@@ -16,7 +16,7 @@ from dynamask_mlflow.metrics import auprc
 
 def ordered(model: object, x: Tensor, *, fast: bool = False) -> Ordering:
     departure = departure_of(model, x)
-    return order_cells(departure.by_strength(), path_attributions(departure, 6), fast=fast, tick=lambda: None)
+    return order_cells(departure.by_strength(), path_attributions(departure, 6, 6), fast=fast, tick=lambda: None)
 
 
 def test_segments_win_where_gradients_feel_only_faint_cells() -> None:

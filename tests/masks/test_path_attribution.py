@@ -13,7 +13,7 @@ from white_boxes import high_segment, spikes, two_classes
 
 from dynamask_mlflow import Masks, explain
 from dynamask_mlflow.masks import path_attribution
-from dynamask_mlflow.masks.path_attribution import LEVELS, TOLERANCE, path_attributions
+from dynamask_mlflow.masks.path_attribution import LEVELS, RANDOM_MASKS, TOLERANCE, path_attributions
 
 STEPS, CHANNELS = 12, 4
 WEIGHTS = sequences(1, STEPS, CHANNELS, seed=7)[0]
@@ -130,7 +130,7 @@ def steep() -> Tensor:
 def test_more_levels_are_taken_where_the_sum_does_not_come_out(steep: Tensor, monkeypatch: pytest.MonkeyPatch) -> None:
     def halves() -> Tensor:
         departure = departure_of(two_thresholds, steep, task="regression", operators=("zero",))
-        return path_attributions(departure, LEVELS).attributions.sum(1)[:, :2]
+        return path_attributions(departure, LEVELS, RANDOM_MASKS).attributions.sum(1)[:, :2]
 
     torch.testing.assert_close(halves(), torch.ones(4, 2), atol=0.03, rtol=0)
     monkeypatch.setattr(path_attribution, "MORE_LEVELS", LEVELS)
@@ -146,7 +146,7 @@ def test_cells_that_only_more_levels_reach_are_read_too() -> None:
     x = torch.zeros(4, 24, 3)
     x[:, 8:12, 1] = 3
     departure = departure_of(narrow, x, task="regression", operators=("zero",))
-    coarse, _, _ = path_attribution._integrate(departure, LEVELS)
+    coarse, _, _ = path_attribution._mean_gradients(departure, LEVELS, path_attribution._even_mask)
     assert (coarse == 0).all()
     masks = explain(narrow, x, task="regression", operators=["zero"], progress=False)
     assert not masks.diagnostics["dead_gradient"].any()
@@ -185,7 +185,7 @@ def test_attributions_point_the_way_they_move_the_answer() -> None:
 
 def test_unread_cells_have_no_magnitude() -> None:
     nature = spikes()
-    paths = path_attributions(departure_of(nature.model, nature.x), LEVELS)
+    paths = path_attributions(departure_of(nature.model, nature.x), LEVELS, RANDOM_MASKS)
     assert (paths.magnitude[:, :, 2:] == 0).all()
     assert (paths.magnitude[torch.from_numpy(nature.truth)] > 0).all()
     assert (paths.attributions[:, :, 2:] == 0).all()
@@ -194,8 +194,29 @@ def test_unread_cells_have_no_magnitude() -> None:
 def test_under_each_baseline_alone_they_sum_to_its_own_gap() -> None:
     x = high_segment()
     departure = departure_of(linear_of_all, x, task="regression")
-    by_operator = path_attributions(departure, LEVELS).by_operator
+    by_operator = path_attributions(departure, LEVELS, RANDOM_MASKS).by_operator
     torch.testing.assert_close(by_operator.flatten(2).sum(2), departure.gap, rtol=1e-4, atol=1e-4)
+
+
+def test_random_masks_see_a_cell_behind_another() -> None:
+    """The answer is the larger of two values: on the even way the smaller never shows, in other company it does."""
+
+    def larger(x: Tensor) -> Tensor:
+        return torch.maximum(x[:, 3, 0], x[:, 7, 1])
+
+    x = 0.1 * sequences(4, 12, 3)
+    x[:, 3, 0], x[:, 7, 1] = 3.2, 3.0
+    paths = path_attributions(departure_of(larger, x, task="regression", operators=("zero",)), LEVELS, RANDOM_MASKS)
+    assert (paths.by_operator[:, :, 7, 1] == 0).all()
+    assert (paths.gradients[:, :, 7, 1] > 0).all()
+    scores = explain(larger, x, task="regression", progress=False).scores
+    assert (scores[:, 7, 1] > np.delete(scores.reshape(4, -1), [3 * 3, 7 * 3 + 1], axis=1).max(1)).all()
+
+
+def test_random_masks_agree_with_the_path_on_a_linear_model() -> None:
+    departure = departure_of(linear_of_all, high_segment(), task="regression")
+    paths = path_attributions(departure, LEVELS, RANDOM_MASKS)
+    torch.testing.assert_close(paths.gradients, paths.by_operator, rtol=1e-4, atol=1e-5)
 
 
 def linear_of_all(x: Tensor) -> Tensor:

@@ -16,7 +16,14 @@ def paths_of(by_operator: Tensor, weights: Tensor) -> PathAttributions:
     """Attributions under two baselines, whose gradients never change their sign."""
     nothing = torch.zeros(by_operator.shape[1])
     return PathAttributions(
-        by_operator.mean(0), nothing, nothing, by_operator, by_operator.abs(), torch.ones_like(weights) > 0, weights
+        by_operator.mean(0),
+        nothing,
+        nothing,
+        by_operator,
+        by_operator,
+        by_operator.abs(),
+        torch.ones_like(weights) > 0,
+        weights,
     )
 
 

@@ -114,6 +114,7 @@ VARIANTS: tuple[Variant, ...] = (
     Variant("neutral alone", ((sequence_answer, "OPERATORS", ("neutral",)),)),
     Variant("baselines count alike", ((departure.Departure, "weights", property(_counted_alike)),)),
     Variant("two levels", ((sequence_answer, "LEVELS", 2),)),
+    Variant("even masks in place of random ones", ((path_attribution, "_random_mask", path_attribution._even_mask),)),
 )
 
 
