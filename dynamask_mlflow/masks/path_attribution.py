@@ -4,8 +4,8 @@ Along M = alpha, from 0 to 1, the score moves from the baseline's to the input's
 integral of sum_i (d score / d m_i) d alpha = score - baseline score: attributions sum to the departure. For a fade
 this is Integrated Gradients with that baseline.
 
-Along that way all cells fade together, so it shows each cell in one company only. For the ordering, gradients are also
-taken under random masks, in which cells around alpha are kept more or less, each on its own.
+Along that way all cells fade in together, so each is seen in one company only. For the ordering, gradients are also
+taken under random masks, in which some cells are whole already where others have not begun.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dynamask_mlflow.masks.departure import Departure
 from dynamask_mlflow.masks.gradient_scores import gradient_scores
 
 LEVELS, FAST_LEVELS = 6, 3
-# Random masks under each baseline: coefficients are alpha plus a uniform draw of [-1, 1], clamped to [0, 1].
+# Random masks under each baseline. A coefficient is 2 alpha + .5 minus a uniform draw of [0, 2], clamped to [0, 1].
 RANDOM_MASKS, FAST_RANDOM_MASKS = 6, 3
 _RANDOM_STEP = 5003
 # Where the sum misses the departure by more than this share of it, the integral is taken again with more levels, and
@@ -129,8 +129,8 @@ def _even_mask(departure: Departure, alpha: float, draw: int) -> Tensor:
 
 
 def _random_mask(departure: Departure, alpha: float, draw: int) -> Tensor:
-    around = 2 * departure.batch.draws.uniform(_RANDOM_STEP + draw) - 1
-    return (alpha + around).clamp(0, 1).to(departure.batch.x.dtype).expand_as(departure.batch.x)
+    late = 2 * departure.batch.draws.uniform(_RANDOM_STEP + draw)
+    return (2 * alpha + 0.5 - late).clamp(0, 1).to(departure.batch.x.dtype).expand_as(departure.batch.x)
 
 
 def _mean_gradients(departure: Departure, number: int, mask_at: MaskAt) -> tuple[Tensor, Tensor, Tensor]:
