@@ -36,7 +36,7 @@ FLOORS = {
     "several events": Quality(0.88, 0.76, 0.38),  # (.97, .88, .21)
     "ramps": Quality(0.77, 0.62, 0.52),  # (.84, .71, .41)
     "redundancy": Quality(0.96, 0.85, 0.20),  # (.99, .92, .12)
-    "absence": Quality(0.82, 0.70, 0.45),  # (.90, .79, .35)
+    "absence": Quality(0.80, 0.64, 0.52),  # (.86, .70, .47)
     "risk": Quality(0.93, 0.75, 0.35),  # (.97, .82, .25), a GRU
     "padding": Quality(0.95, 0.86, 0.25),  # (.99, .94, .14)
     # White boxes.

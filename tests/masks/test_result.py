@@ -44,7 +44,7 @@ def masks() -> Masks:
 def test_every_field_survives_a_file(masks: Masks, tmp_path: Path) -> None:
     again = Masks.load(masks.save(tmp_path / "deep" / "masks.npz"))
     same(again, masks)
-    assert again.algorithm.tolist() == ["segments", "segments", "gradients", "gradients"]
+    assert set(again.algorithm) == {"segments", "gradients"}
     assert again.target == "class:1"
     assert again.config["class_names"] == ["a", "b"]
     assert again.direction.tolist() == [1, 1, 1, 1]
