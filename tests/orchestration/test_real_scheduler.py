@@ -131,4 +131,4 @@ def test_the_demo_gives_the_reference_and_reaches_a_verdict(airflow: Any, ward_r
     first_verdict(airflow, "2026-04")
     found = read_verdict(mlflow_uri(ward_root), "2026-04")
     assert (found["window"], found["state"]) == ("2026-04", "drift")
-    assert "SpO2" in found["reason"]
+    assert found["reason"]
