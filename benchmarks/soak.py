@@ -39,6 +39,8 @@ SETTINGS = {
     "progress": False,
 }
 MARK = "DYNAMASK_SOAK"
+# Seconds in which the workers of a killed client must have ended.
+PATIENCE = 30
 
 
 @dataclass
@@ -224,8 +226,11 @@ def one_round(place: Place, tally: Tally, rng: random.Random, longest: float) ->
     tally.rounds[f"{job}, {fault}"] += 1
     if fault == "none" and code != 0:
         tally.wrong.append(f"{job} {argument} ended with {code} though nothing was killed")
-    time.sleep(3)
     left = place.processes()
+    deadline = time.monotonic() + PATIENCE
+    while left and time.monotonic() < deadline:
+        time.sleep(1)
+        left = place.processes()
     tally.orphans += len(left)
     for pid in left:
         os.kill(pid, signal.SIGKILL)
