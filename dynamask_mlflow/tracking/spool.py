@@ -131,7 +131,7 @@ def _tidy(folder: Path) -> None:
             continue
         if spool.complete:
             waiting += 1
-        elif time.time() - spool.created > 60:
+        elif (spool.path / _OWNER).is_file() and time.time() - spool.created > 60:  # else it is none of ours
             discard(spool.path)
     if waiting:
         _logger.warning(

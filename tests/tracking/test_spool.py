@@ -210,3 +210,13 @@ def test_no_manifest_gives_another_error(tmp_path: Path, key: str, value: Any) -
     (spool / MANIFEST).write_text(json.dumps({**stored, key: value}))
     with contextlib.suppress(SpoolError):
         read_manifest(spool)
+
+
+def test_a_folder_that_only_looks_like_a_spool_is_left_alone(tmp_path: Path) -> None:
+    from dynamask_mlflow.tracking import spool
+
+    theirs = tmp_path / "dynamask-demo" / "artifacts"
+    theirs.mkdir(parents=True)
+    os.utime(theirs.parent, (0, 0))
+    spool.discard(spool.new_spool(str(tmp_path), "0" * 32, 1))
+    assert theirs.is_dir()
