@@ -172,6 +172,8 @@ def _check_output(raw: Tensor, probe: Tensor, task: str) -> None:
             f"Expected an output of shape (B,), (B, C), (B, T) or (B, T, C) with B = {batch} and T = {steps}, "
             f"but got {tuple(raw.shape)}.{hint}"
         )
+    if _unreadable(raw) or raw.is_complex():
+        raise ModelError(f"Expected dense outputs of real numbers, but the model returned {_kind(raw)}.")
     if not raw.is_floating_point():
         raise LabelsError(f"Expected logits, probabilities or values as floats, but the model returned {raw.dtype}.")
     if not bool(torch.isfinite(raw).all()):
@@ -218,6 +220,8 @@ def as_inputs(x: NDArray[Any] | Tensor) -> Tensor:
         raise ValueError(f"Expected x of shape (N, T, d) with N, T, d >= 1, but got {tuple(inputs.shape)}.")
     if inputs.is_complex() or inputs.dtype == torch.bool:
         raise ValueError(f"Expected x to hold real numbers, but got {inputs.dtype}.")
+    if _unreadable(inputs):
+        raise ValueError(f"Expected a dense x (`x.to_dense()`), but got {_kind(inputs)}.")
     inputs = inputs.float()
     bad = int((~torch.isfinite(inputs)).sum())
     if bad:
@@ -226,3 +230,11 @@ def as_inputs(x: NDArray[Any] | Tensor) -> Tensor:
             "which cells were measured."
         )
     return inputs
+
+
+def _unreadable(values: Tensor) -> bool:
+    return values.is_meta or values.layout != torch.strided
+
+
+def _kind(values: Tensor) -> str:
+    return f"{values.layout}, {values.dtype} on {values.device}"

@@ -1,12 +1,13 @@
 """The model is used as it is, and left as it was."""
 
 import copy
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 import torch
 from networks import Convolutional, Recurrent, sequences
-from torch import nn
+from torch import Tensor, nn
 
 from dynamask_mlflow import explain
 from dynamask_mlflow.masks.black_box import frozen, open_black_box
@@ -136,3 +137,19 @@ def test_models_that_cannot_be_explained_are_refused_with_the_reason(model: obje
 def test_bad_inputs_are_named(x: np.ndarray, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         explain(Recurrent(2), x, progress=False)
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [Tensor.to_sparse, lambda y: y.to("meta"), lambda y: torch.complex(y, y)],
+    ids=["sparse", "meta", "complex"],
+)
+def test_outputs_that_cannot_be_read_are_named(turn: Callable[[Tensor], Tensor]) -> None:
+    with pytest.raises(ModelError, match="Expected dense outputs of real numbers, but the model returned torch"):
+        explain(lambda x: turn(x.sum(1)[:, :2]), torch.randn(4, 10, 3), progress=False)
+
+
+@pytest.mark.parametrize("turn", [Tensor.to_sparse, lambda x: x.to("meta")], ids=["sparse", "meta"])
+def test_inputs_that_cannot_be_read_are_named(turn: Callable[[Tensor], Tensor]) -> None:
+    with pytest.raises(ValueError, match="Expected a dense x"):
+        explain(lambda x: x.sum(1)[:, :2], turn(torch.randn(4, 10, 3)), progress=False)
