@@ -28,6 +28,13 @@ def one_torch_thread() -> None:
     torch.set_num_threads(1)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def no_registry_of_another_module() -> Iterator[None]:
+    """Set up before a module's other fixtures and torn down after them: what they set back pins nothing."""
+    yield
+    _forget_registry()
+
+
 @pytest.fixture(autouse=True)
 def mlflow_as_before() -> Iterator[None]:
     """Experiment and registry that a test sets in the environment and in the process do not outlive it."""
@@ -36,11 +43,18 @@ def mlflow_as_before() -> Iterator[None]:
     for name in [name for name in os.environ if name.startswith("MLFLOW_")]:
         del os.environ[name]
     os.environ.update(before)
-    for name in ("MLFLOW_EXPERIMENT_ID", "MLFLOW_RUN_ID", "MLFLOW_REGISTRY_URI"):
+    for name in ("MLFLOW_EXPERIMENT_ID", "MLFLOW_RUN_ID"):
         os.environ.pop(name, None)
     if "mlflow.tracking.fluent" in sys.modules:
         from mlflow.tracking import fluent
-        from mlflow.tracking._model_registry import utils
 
         fluent._active_experiment_id = None
+    _forget_registry()
+
+
+def _forget_registry() -> None:
+    os.environ.pop("MLFLOW_REGISTRY_URI", None)
+    if "mlflow.tracking.fluent" in sys.modules:
+        from mlflow.tracking._model_registry import utils
+
         utils._registry_uri = None

@@ -21,8 +21,10 @@ from small_networks import CHANNELS, STEPS, GRUClassifier, sequences
 from torch import Tensor, nn
 
 import dynamask_mlflow
+from dynamask_mlflow.audit import AuditConfig
 from dynamask_mlflow.audit.errors import AuditError
 from dynamask_mlflow.audit.models import load_network, resolve_model
+from dynamask_mlflow.evaluation.sequences import as_sequences
 from dynamask_mlflow.tracking.signatures import TAG as SIGNATURE
 from dynamask_mlflow.tracking.signatures import sign_version
 from dynamask_mlflow.tracking.untrusted import UntrustedModelError, accepts_signed, is_trusted, load_untrusted
@@ -320,9 +322,9 @@ def test_an_audit_runs_no_code_of_a_model_unless_it_is_trusted(store: Path, tmp_
         load_network(ref, None)
     assert not (tmp_path / "it-ran").exists()
     model = load_network(ref, None, trust=["it's planted"])
-    loaded, task = model.network, model.task
+    loaded, _ = model.network(as_sequences(X), AuditConfig())
     assert (tmp_path / "it-ran").exists()
-    assert task == "classification"
+    assert model.task == "classification"
     assert np.isfinite(loaded(torch.tensor(X)).detach().numpy()).all()
 
 
