@@ -1,4 +1,4 @@
-"""What a result was computed from, as digests: of content, of code and of the libraries.
+"""What a result was computed from, as digests: of content, of code, of the libraries and of the runtime.
 
 Code is followed definition by definition through the syntax trees of the package, from where a computation begins: a
 comment, a docstring, the layout or a neighbouring function changes nothing, an edit of anything that is used does.
@@ -15,14 +15,19 @@ from dataclasses import dataclass
 from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dynamask_mlflow._version import __version__
+
+if TYPE_CHECKING:
+    import torch
 
 Symbol = tuple[str, str]
 """A module and a name in it."""
 
 PACKAGE = __name__.partition(".")[0]
+WEIGHTS = "weights"
+"""The name of the weights among the parts of a runtime."""
 _ROOT = Path(__file__).parent
 
 
@@ -55,6 +60,46 @@ def _installed(library: str) -> str | None:
         return version(library)
     except PackageNotFoundError:
         return None
+
+
+def runtime_of(network: torch.nn.Module, device: torch.device) -> dict[str, str]:
+    """With what a fit was computed: libraries, processor, precision, and a digest of the weights."""
+    import numpy as np
+    import torch
+
+    on_cuda = device.type == "cuda"
+    return {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "machine": f"{platform.system()} {platform.machine()}",
+        "device": torch.cuda.get_device_name(device) if on_cuda else device.type,
+        "instructions": torch.backends.cpu.get_cpu_capability(),
+        "precision": torch.get_float32_matmul_precision(),
+        "threads": str(torch.get_num_threads()),
+        WEIGHTS: weights_digest(network),
+    }
+
+
+def weights_digest(network: torch.nn.Module) -> str:
+    """Of all parameters and buffers in their order; names are left out, for exports rename them."""
+    import torch
+
+    sha = hashlib.sha256()
+    for tensor in network.state_dict().values():
+        plain = tensor.detach().cpu().contiguous()
+        sha.update(f"{plain.dtype} {tuple(plain.shape)}".encode())
+        sha.update(plain.flatten().view(dtype=torch.uint8).numpy().tobytes())
+    return sha.hexdigest()[:16]
+
+
+def runtime_differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """What is recorded on both sides and differs: name -> (then, now).
+
+    >>> runtime_differences({"torch": "2.5", "threads": "1"}, {"torch": "2.6", "threads": "1"})
+    {'torch': ('2.5', '2.6')}
+    """
+    return {name: (str(then[name]), str(now[name])) for name in then if name in now and then[name] != now[name]}
 
 
 def code_digest(roots: Iterable[Symbol], rooms: tuple[str, ...] = (PACKAGE,), beside: Collection[Symbol] = ()) -> str:

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from dynamask_mlflow._provenance import runtime_differences
 from dynamask_mlflow.audit.comparison_result import ComparisonResult, compare, trust_of
 from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.explained_window import ExplainedWindow
-from dynamask_mlflow.audit.runtime import differences
 from dynamask_mlflow.audit.statistics import (
     CanaryResult,
     Shift,
@@ -175,5 +175,5 @@ def _canary(arrays: AuditArrays, config: AuditConfig) -> CanaryResult | None:
         refitted.shares,
         tolerance=config.canary_tolerance,
         limit=rounding_limit(arrays.made_from.rounding, config.canary_rounding),
-        changed=differences(then, now) if then and now else None,
+        changed=runtime_differences(then, now) if then and now else None,
     )

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from dynamask_mlflow._provenance import WEIGHTS
 from dynamask_mlflow._states import State
 from dynamask_mlflow.audit import messages, prediction_messages
 from dynamask_mlflow.audit.comparison_result import ComparisonResult
 from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.diagnosis import diagnose
-from dynamask_mlflow.audit.runtime import WEIGHTS
 from dynamask_mlflow.audit.statistics import PredictionTest
 from dynamask_mlflow.audit.subgroups import subgroup_sentences
 from dynamask_mlflow.audit.verdict import Verdict, Violation

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dynamask_mlflow._provenance import runtime_of
 from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.explained_window import ExplainedWindow
-from dynamask_mlflow.audit.runtime import runtime_of
 from dynamask_mlflow.audit.statistics import attention, shares
 from dynamask_mlflow.evaluation.erasure import Eraser
 from dynamask_mlflow.evaluation.explain_and_score import Explained, Explainer, explain_and_score
@@ -21,6 +21,7 @@ from dynamask_mlflow.evaluation.sampling import predicted_labels, risk
 from dynamask_mlflow.evaluation.sanity import takes_mask
 from dynamask_mlflow.evaluation.scoring import removes_mask
 from dynamask_mlflow.evaluation.sequences import Sequences
+from dynamask_mlflow.masks.black_box import resolve_device
 from dynamask_mlflow.masks.result import Masks
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def _measure(
             "config": dict(masks.config),
             "shown": list(sample.ids[:keep]),
             "seconds": time.perf_counter() - begin,
-            "runtime": runtime_of(explainer.network, explainer.config.device),
+            "runtime": runtime_of(explainer.network, resolve_device(explainer.config.device)),
         },
     )
 

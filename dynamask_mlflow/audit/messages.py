@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynamask_mlflow.audit.runtime import WEIGHTS
+from dynamask_mlflow._provenance import WEIGHTS
 from dynamask_mlflow.audit.statistics import CanaryResult, DriftTest, Effect, InputTest
 from dynamask_mlflow.audit.statistics.marginals import Floats
 

@@ -146,7 +146,7 @@ def _plain(what: str) -> str:
 
 
 def _weights(network: nn.Module) -> str:
-    from dynamask_mlflow.audit.runtime import weights_digest
+    from dynamask_mlflow._provenance import weights_digest
 
     wiring = getattr(network, "pair", None) or getattr(network, "channel", None)
     return hashlib.sha256(f"{network!r} {wiring} {weights_digest(network)}".encode()).hexdigest()[:16]

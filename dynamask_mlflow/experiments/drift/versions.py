@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from torch import nn
 
+from dynamask_mlflow._provenance import runtime_differences
 from dynamask_mlflow.audit.explained_window import ExplainedWindow
-from dynamask_mlflow.audit.runtime import differences
 from dynamask_mlflow.audit.statistics import compare_refit, compare_versions, rounding_limit, rounding_noise
 from dynamask_mlflow.audit.violations import version_alarms
 from dynamask_mlflow.experiments.drift.changes import Coarse, Swapped, last_bits, rounded
@@ -124,7 +124,7 @@ def _canary(case: Case, pool: ExplainedWindow) -> dict[str, Any]:
     told = {}
     for what, network in networks.items():
         again = case.measured(f"canary {what}", stays, network, keep=50)
-        named = differences(base.record["runtime"], again.record["runtime"])
+        named = runtime_differences(base.record["runtime"], again.record["runtime"])
         result = compare_refit(base.masks, again.masks, base.shares, again.shares, limit=limit, changed=named)
         state = "caught" if not result.clean else "identical" if result.identical else "clean"
         told[what] = f"{result.each:.5f}, {state}" + (", weights named" if "weights" in named else "")
