@@ -1,29 +1,27 @@
-"""Everything a verdict is computed from, as arrays and a few facts, kept with the run: anyone can compute it again."""
+"""What an audit keeps of explained stays, and everything that its verdict is computed from, as arrays and facts.
+
+The arrays stay with the run: anyone can compute the verdict again.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dynamask_mlflow._provenance import runtime_differences
-from dynamask_mlflow.audit.comparison_result import ComparisonResult, compare, trust_of
-from dynamask_mlflow.audit.config import AuditConfig
-from dynamask_mlflow.audit.explained_window import ExplainedWindow
-from dynamask_mlflow.audit.statistics import (
-    CanaryResult,
-    Shift,
-    compare_refit,
-    compare_versions,
-    paired_shift,
-    rounding_limit,
-    split_causes,
-)
+from dynamask_mlflow._files import atomic_write
+from dynamask_mlflow._npz import load_arrays as load_npz
+from dynamask_mlflow.audit.statistics import Codes, decile_codes, decile_edges
 
+SCHEMA_VERSION = 2
+_BY_STAY = ("ids", "patients", "by_channel", "by_time", "values", "missing", "codes", "effects")
+_ARRAYS = (*_BY_STAY, "attention", "masks")
 MEASURED = "dynamask/measured.npz"
 MADE_FROM = "dynamask/made_from.json"
 # Arrays of an audit beside the window itself: name -> artifact.
@@ -33,6 +31,180 @@ OTHERS = {
     "new_anchors": "dynamask/new_anchors.npz",
 }
 REFERENCE, ANCHORS = "dynamask/reference.npz", "dynamask/anchors.npz"
+
+
+@dataclass(frozen=True, eq=False)
+class ExplainedWindow:
+    """N stays of T steps and d channels.
+
+    Attributes:
+        ids, patients: (N,) text.
+        by_channel: (N, d), by_time: (N, T): shares of attention; NaN where the model does not react at all.
+        numbers: name -> (N,): area, entropy, risk; "ce" and "acc", or "squared_error", without the mask's cells;
+            "other" and "mean_map", the same shift for another patient's mask and for the mean map.
+            "label", the outcome, NaN where it is not known.
+        values: (N, d) mean of what was measured, NaN where nothing was. missing: (N, d) share that was not. Both are
+            (N, 0) in what leaves the store: only their codes do.
+        codes: (N, 2 d) places of values and missing rates among the deciles of a reference; (N, 0) until it is known.
+        effects: (N, d) change of the prediction when a channel is set to 0, the mean of standardised inputs.
+        attention: (T, d) sum over the stays of their shares by cell.
+        masks: (k, T, d) masks of the first k stays.
+        failures: id -> what went wrong, for stays that are not among the N.
+        channel_names, times: names of the axes. record: how it was made (JSON-able).
+        attributes: name -> (N,) text, such as "sex" -> "female"; "" where unknown. None until they are asked for.
+        shift_codes: (N, 3 d) codes of the mean values in each shift of the day; empty until they are asked for.
+    """
+
+    ids: NDArray[np.str_]
+    patients: NDArray[np.str_]
+    by_channel: NDArray[np.float64]
+    by_time: NDArray[np.float64]
+    numbers: Mapping[str, NDArray[np.float64]]
+    values: NDArray[np.float64]
+    missing: NDArray[np.float64]
+    codes: Codes
+    effects: NDArray[np.float64]
+    attention: NDArray[np.float64]
+    masks: NDArray[np.float32]
+    failures: Mapping[str, str]
+    channel_names: tuple[str, ...]
+    times: tuple[Any, ...]
+    record: Mapping[str, Any] = field(default_factory=dict)
+    attributes: Mapping[str, NDArray[np.str_]] = field(default_factory=dict)
+    shift_codes: Codes = field(default_factory=lambda: np.zeros((0, 0), dtype=np.int8))
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def usable(self) -> NDArray[np.bool_]:
+        """(N,) stays whose mask looks somewhere."""
+        return np.asarray(np.isfinite(self.by_channel).all(axis=1))
+
+    @property
+    def shares(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return self.by_channel, self.by_time
+
+    def mean_shares(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """Mean shares by channel (d,), by time (T,) and by cell (T, d)."""
+        good = self.usable
+        count = max(int(good.sum()), 1)
+        return self.by_channel[good].mean(axis=0), self.by_time[good].mean(axis=0), self.attention / count
+
+    @property
+    def has_inputs(self) -> bool:
+        """Whether the stays' mean inputs are in here, and not only their codes."""
+        return bool(self.values.shape[1] > 0)
+
+    def mean_effects(self) -> NDArray[np.float64]:
+        """(d,) mean size of the change of the prediction without each channel: how much rests on it."""
+        return np.asarray(np.abs(self.effects).mean(axis=0)) if len(self) else np.zeros(self.effects.shape[1])
+
+    def input_edges(self) -> NDArray[np.float64]:
+        """(2 d, 9) deciles of the values and of the missing rates."""
+        return decile_edges(np.concatenate([self.values, self.missing], axis=1))
+
+    def coded(self, edges: NDArray[np.float64]) -> ExplainedWindow:
+        """The same without mean inputs, which are replaced by their places among the deciles of a reference."""
+        if not self.has_inputs:
+            return self
+        nothing = np.zeros((len(self), 0))
+        codes = decile_codes(np.concatenate([self.values, self.missing], axis=1), edges)
+        return replace(self, values=nothing, missing=nothing, codes=codes)
+
+    def with_number(self, name: str, by_id: Mapping[str, float]) -> ExplainedWindow:
+        """One more number a stay; NaN where none is given."""
+        found = np.array([by_id.get(str(stay), np.nan) for stay in self.ids], dtype=np.float64)
+        return replace(self, numbers={**self.numbers, name: found})
+
+    def take(self, rows: NDArray[Any]) -> ExplainedWindow:
+        """Some of the stays, by positions or booleans, without masks and failures."""
+        return replace(
+            self,
+            **{name: getattr(self, name)[rows] for name in _BY_STAY},
+            numbers={name: values[rows] for name, values in self.numbers.items()},
+            attributes={name: column[rows] for name, column in self.attributes.items()},
+            shift_codes=self.shift_codes[rows] if len(self.shift_codes) else self.shift_codes,
+            masks=self.masks[:0],
+            failures={},
+        )
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[ExplainedWindow], keep: int) -> ExplainedWindow:
+        """Join shards in order, with the masks of at most `keep` stays.
+
+        Masks belong to the first stays of each part; their ids are in the record.
+        """
+        if not parts:
+            raise ValueError("Expected at least one part to join, but got none.")
+        first = next((part for part in parts if len(part)), parts[0])
+        for part in parts:
+            if part.channel_names != first.channel_names or part.times != first.times:
+                raise ValueError("Expected parts with the same channels and times, but they differ.")
+        shown = [str(name) for part in parts for name in part.record.get("shown", ())][:keep]
+        arrays: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _BY_STAY}
+        return cls(
+            **arrays,
+            numbers={
+                name: np.concatenate([part.numbers[name] for part in parts if len(part)] or [np.zeros(0)])
+                for name in first.numbers
+            },
+            attention=np.sum([part.attention for part in parts], axis=0),
+            masks=np.concatenate([part.masks for part in parts])[:keep],
+            failures={k: v for part in parts for k, v in part.failures.items()},
+            channel_names=first.channel_names,
+            times=first.times,
+            record={
+                **first.record,
+                "shown": shown,
+                "seconds": float(sum(part.record.get("seconds", 0.0) for part in parts)),
+            },
+        )
+
+    def save(self, path: str | Path) -> Path:
+        """Write an npz without pickle; the file appears whole or not at all."""
+        meta = {
+            "schema_version": SCHEMA_VERSION,
+            "numbers": list(self.numbers),
+            "failures": dict(self.failures),
+            "channel_names": self.channel_names,
+            "times": self.times,
+            "record": dict(self.record),
+            "attributes": list(self.attributes),
+        }
+        arrays = {name: getattr(self, name) for name in _ARRAYS}
+        arrays |= {f"number/{name}": values for name, values in self.numbers.items()}
+        arrays |= {f"attribute/{name}": column for name, column in self.attributes.items()}
+        arrays["shift_codes"] = self.shift_codes
+        arrays["meta"] = np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8)
+        buffer = BytesIO()
+        np.savez_compressed(buffer, **arrays)
+        atomic_write(Path(path), buffer.getvalue())
+        return Path(path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> ExplainedWindow:
+        """Read what `save` wrote."""
+        try:
+            stored = load_npz(path)
+            meta = json.loads(stored["meta"].tobytes())
+        except Exception as error:  # numpy and zipfile report damage in many ways
+            raise ValueError(f"Expected measured stays at {path}, but cannot read them: {error}.") from error
+        if meta.get("schema_version") != SCHEMA_VERSION:
+            raise ValueError(
+                f"Expected measured stays of schema version {SCHEMA_VERSION}, but {path} has "
+                f"{meta.get('schema_version')}; if they are of a reference, build it again."
+            )
+        return cls(
+            **{name: stored[name] for name in _ARRAYS},
+            numbers={name: stored[f"number/{name}"] for name in meta["numbers"]},
+            failures=meta["failures"],
+            channel_names=tuple(meta["channel_names"]),
+            times=tuple(meta["times"]),
+            record=meta["record"],
+            attributes={name: stored[f"attribute/{name}"] for name in meta.get("attributes", ())},
+            shift_codes=stored.get("shift_codes", np.zeros((0, 0), dtype=np.int8)),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,55 +297,4 @@ def load_arrays(run_id: str, fetch: Fetch = from_run) -> AuditArrays:
         anchors=ExplainedWindow.load(fetch(made_from.reference_run_id, ANCHORS)) if others else None,
         earlier=tuple(ExplainedWindow.load(fetch(run, MEASURED)) for run in made_from.earlier),
         **others,
-    )
-
-
-def compare_arrays(arrays: AuditArrays, config: AuditConfig) -> ComparisonResult:
-    """Every comparison of an audit, from its arrays alone."""
-    made_from, reference, current = arrays.made_from, arrays.reference, arrays.current
-    more: dict[str, Any] = {
-        "canary": _canary(arrays, config),
-        "changed_anchors": made_from.changed_anchors,
-        "noise": made_from.noise,
-        "population": made_from.population,
-    }
-    old_window, anchors, new_anchors = arrays.old_window, arrays.anchors, arrays.new_anchors
-    if old_window is None:
-        return compare(reference, current, config, earlier=arrays.earlier, **more)
-    # A new version against the reference of an old one: the data arm asks the old model, the model arm the anchors.
-    if anchors is not None and new_anchors is not None and len(new_anchors) == len(anchors):
-        more["versions"] = compare_versions(anchors.shares, new_anchors.shares)
-        shift = more["versions"].channel_shift
-        before = reference.mean_shares()[0]
-        more["causes"] = split_causes(before, old_window.mean_shares()[0], before + shift, current.mean_shares()[0])
-    more |= {"under": made_from.under, "between_versions": _between(old_window, current)}
-    return compare(reference, old_window, config, trust=trust_of(current, config), **more)
-
-
-def _between(old: ExplainedWindow, new: ExplainedWindow) -> Shift | None:
-    """What both versions predict for the same stays."""
-    both = np.intersect1d(old.ids, new.ids)
-    if len(both) < 2:
-        return None
-    sorters = [np.argsort(part.ids) for part in (old, new)]
-    rows = [order[np.searchsorted(part.ids[order], both)] for part, order in zip((old, new), sorters, strict=True)]
-    first, second = old.numbers["risk"][rows[0]], new.numbers["risk"][rows[1]]
-    return paired_shift(first, second, old.patients[rows[0]])
-
-
-def _canary(arrays: AuditArrays, config: AuditConfig) -> CanaryResult | None:
-    anchors, refitted = arrays.anchors, arrays.canary
-    if anchors is None or refitted is None:
-        return None
-    if len(refitted) != len(anchors):
-        return CanaryResult(moved=1.0, moved_hours=1.0, each=1.0, limit=0.0, identical=False, clean=False)
-    then, now = (part.record.get("runtime") for part in (anchors, refitted))
-    return compare_refit(
-        anchors.masks,
-        refitted.masks,
-        anchors.shares,
-        refitted.shares,
-        tolerance=config.canary_tolerance,
-        limit=rounding_limit(arrays.made_from.rounding, config.canary_rounding),
-        changed=runtime_differences(then, now) if then and now else None,
     )

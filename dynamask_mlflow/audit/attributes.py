@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynamask_mlflow._paths import local_path
+from dynamask_mlflow.audit.arrays import ExplainedWindow
 from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.errors import AuditError
-from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.statistics import Codes, decile_codes
 from dynamask_mlflow.audit.windows import read_arrays
 from dynamask_mlflow.data.dataset import attribute_file, read_meta

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dynamask_mlflow.audit.messages import percent
-from dynamask_mlflow.audit.statistics.marginals import Bools, Floats
+from dynamask_mlflow.audit.statistics import Bools, Floats
+from dynamask_mlflow.audit.verdict import percent
 
 _NEW = 0.1  # share of the stays from which on a code that was never used before is worth a word
 _OTHER = 0.9  # chance that a stay now has a higher mean, or a lower one, than a stay of the reference

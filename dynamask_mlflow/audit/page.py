@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from dynamask_mlflow.audit.comparison import Comparison
-from dynamask_mlflow.audit.comparison_result import ComparisonResult
+from dynamask_mlflow.audit.compare_shards import Comparison
+from dynamask_mlflow.audit.comparison import ComparisonResult
 from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.history import AuditEntry
 from dynamask_mlflow.audit.identity import DEFAULT_SITE
-from dynamask_mlflow.audit.statistics.marginals import Floats
-from dynamask_mlflow.audit.subgroups import group_rows
-from dynamask_mlflow.audit.verdict import Verdict
+from dynamask_mlflow.audit.statistics import Floats
+from dynamask_mlflow.audit.verdict import Verdict, group_rows
 from dynamask_mlflow.report import AuditPoint, DriftData, ReportData, render_report
 
 # What is drawn over time: metric -> title of the panel.

@@ -15,10 +15,10 @@ from dynamask_mlflow._json import plain
 from dynamask_mlflow._provenance import digest
 from dynamask_mlflow.audit import publish
 from dynamask_mlflow.audit import tags as t
+from dynamask_mlflow.audit.arrays import ExplainedWindow
 from dynamask_mlflow.audit.attributes import with_facts
 from dynamask_mlflow.audit.config import CIRCUMSTANCES, AuditConfig
 from dynamask_mlflow.audit.errors import AuditError
-from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.identity import DEFAULT_SITE, check_site, content_digest, site_tag
 from dynamask_mlflow.audit.models import ModelRef, resolve_model
 from dynamask_mlflow.audit.records import AuditSource, ReferenceRequest, ReferenceResult, ShardGroup, StaySource

@@ -15,21 +15,15 @@ from dynamask_mlflow._provenance import digest
 from dynamask_mlflow.audit import publish
 from dynamask_mlflow.audit import tags as t
 from dynamask_mlflow.audit.arrays import MADE_FROM, MadeFrom
-from dynamask_mlflow.audit.comparison import (
-    Comparison,
-    compare_shards,
-    trend_entries,
-    trend_label,
-)
-from dynamask_mlflow.audit.comparison_result import not_compared
+from dynamask_mlflow.audit.compare_shards import Comparison, compare_shards, search_culprits, trend_entries, trend_label
+from dynamask_mlflow.audit.comparison import not_compared
 from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.errors import AuditError, TrackingLostError, is_lasting
-from dynamask_mlflow.audit.evaluate_verdict import evaluate_verdict
 from dynamask_mlflow.audit.history import AuditEntry, audit_history
 from dynamask_mlflow.audit.page import render_audit
 from dynamask_mlflow.audit.records import AuditRequest, AuditResult
 from dynamask_mlflow.audit.runs import close_run, copied_run, exclusive
-from dynamask_mlflow.audit.verdict import Verdict
+from dynamask_mlflow.audit.verdict import Verdict, evaluate_verdict
 from dynamask_mlflow.audit.version_state import publish_version_state
 from dynamask_mlflow.audit.windows import parse_window
 from dynamask_mlflow.tracking.errors import first_line
@@ -80,7 +74,7 @@ def _conclude(request: AuditRequest, uris: Sequence[str]) -> AuditResult:
     """One audit, from its shards to its run."""
     config, ref = request.config, request.model
     span = parse_window(request.window)
-    about = {
+    about: dict[str, Any] = {
         "model": ref.name,
         "version": ref.version,
         "site": request.site,
@@ -94,7 +88,8 @@ def _conclude(request: AuditRequest, uris: Sequence[str]) -> AuditResult:
         verdict = evaluate_verdict(not_compared(request.blockers), config, **about)
     else:
         found = compare_shards(request, uris, config, earlier)
-        verdict = evaluate_verdict(found.result, config, **about)
+        culprits = search_culprits(found, request, config)
+        verdict = evaluate_verdict(found.result, config, culprits, **about)
     trend = "" if found is None else found.trend
     run_id = _run_with_trend(request, trend)
     files = _files(request, config, verdict, found, earlier)

@@ -22,9 +22,9 @@ from dynamask_mlflow._files import atomic_write
 from dynamask_mlflow._method_table import METHODS
 from dynamask_mlflow._paths import local_path
 from dynamask_mlflow._provenance import PACKAGE, code_digest, digest, symbol_at, versions
+from dynamask_mlflow.audit.arrays import ExplainedWindow
 from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.errors import AuditError
-from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.models import ModelRef
 from dynamask_mlflow.audit.records import ShardGroup, ShardResult, ShardSpec, StaySource
 from dynamask_mlflow.evaluation.sequences import Sequences

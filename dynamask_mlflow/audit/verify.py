@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dynamask_mlflow.audit.arrays import MADE_FROM, MadeFrom, compare_arrays, load_arrays
+from dynamask_mlflow.audit.arrays import MADE_FROM, MadeFrom, load_arrays
 from dynamask_mlflow.audit.bundle import AUDITS, CONFIG, FORMAT, MANIFEST, SEAL
-from dynamask_mlflow.audit.comparison_result import not_compared
+from dynamask_mlflow.audit.comparison import compare_arrays, not_compared
 from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.errors import AuditError
-from dynamask_mlflow.audit.evaluate_verdict import evaluate_verdict
 from dynamask_mlflow.audit.reporting import VERDICT_FILE
-from dynamask_mlflow.audit.verdict import Verdict
+from dynamask_mlflow.audit.verdict import Verdict, evaluate_verdict
 
 _ABOUT = ("model", "version", "site", "window", "content", "reference_run_id")
 # Another processor adds in another order: the last digits, and a p-value by a few permutations, may differ.

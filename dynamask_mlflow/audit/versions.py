@@ -5,16 +5,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dynamask_mlflow.audit.comparison_result import compare
+from dynamask_mlflow.audit.comparison import compare_windows
 from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.errors import AuditError
-from dynamask_mlflow.audit.evaluate_verdict import evaluate_verdict
 from dynamask_mlflow.audit.models import resolve_model
 from dynamask_mlflow.audit.records import AuditSource, ShardGroup, StaySource
 from dynamask_mlflow.audit.reference import with_outcomes
 from dynamask_mlflow.audit.shards import checked_store, gather, plan_shards
 from dynamask_mlflow.audit.statistics import compare_versions, split_causes
-from dynamask_mlflow.audit.verdict import Verdict
+from dynamask_mlflow.audit.verdict import Verdict, evaluate_verdict
 from dynamask_mlflow.audit.windows import draw, find_rows, parse_window
 from dynamask_mlflow.audit.workers import Workers
 
@@ -67,7 +66,7 @@ def compare_audits(
     if list(cells["old", "before"].ids) != list(cells["new", "before"].ids):
         raise AuditError("Expected both versions to explain the same stays, but one of them failed on some.")
     profiles = {key: part.mean_shares()[0] for key, part in cells.items()}
-    result = compare(
+    result = compare_windows(
         cells["old", "before"],
         cells["old", "now"],
         config,

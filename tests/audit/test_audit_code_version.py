@@ -36,7 +36,7 @@ def version_with(monkeypatch: pytest.MonkeyPatch, changed: str, old: str, new: s
         ("masks/ordering.py", "import annotations\n", "import annotations\n# a comment\n", set()),
         ("masks/ordering.py", "return ", "return 0 or ", {"nested"}),
         ("saliency/gradients.py", "return ", "return 0 or ", {"ig"}),
-        ("audit/evaluate_verdict.py", "return ", "return 0 or ", set()),
+        ("audit/verdict/evaluate.py", "return ", "return 0 or ", set()),
         ("audit/config.py", "effect: Share = 0.02", "effect: Share = 0.03", set()),
     ],
 )

@@ -14,7 +14,7 @@ import pytest
 from audit_hospital import hospital
 
 from dynamask_mlflow.audit import AuditConfig, AuditError, audit_history, build_reference, prepare_audit, run_audit
-from dynamask_mlflow.audit.explained_window import ExplainedWindow
+from dynamask_mlflow.audit.arrays import ExplainedWindow
 from dynamask_mlflow.cli import main
 
 MODEL = "models:/icu@champion"

@@ -11,9 +11,9 @@ from test_audit_verdict import CONFIG, NAMES, stays
 
 from dynamask_mlflow.audit import State
 from dynamask_mlflow.audit import statistics as s
-from dynamask_mlflow.audit.comparison_result import compare
-from dynamask_mlflow.audit.evaluate_verdict import evaluate_verdict
-from dynamask_mlflow.audit.explained_window import ExplainedWindow
+from dynamask_mlflow.audit.arrays import ExplainedWindow
+from dynamask_mlflow.audit.comparison import compare_windows
+from dynamask_mlflow.audit.verdict import evaluate_verdict
 
 
 def test_weighted_scores_are_scikit_learn_s():
@@ -103,7 +103,9 @@ def ward(n: int, seed: int, **options) -> ExplainedWindow:
 
 def judge(now: ExplainedWindow, **options):
     config = CONFIG.with_options(**options)
-    return evaluate_verdict(compare(ward(300, 11), now, config), config, model="icu", version="1", window="2026-03")
+    return evaluate_verdict(
+        compare_windows(ward(300, 11), now, config), config, model="icu", version="1", window="2026-03"
+    )
 
 
 def with_numbers(part: ExplainedWindow, **numbers) -> ExplainedWindow:
@@ -184,8 +186,8 @@ def test_values_are_judged_in_standard_deviations():
         )
 
     before = values(300, 1)
-    same = evaluate_verdict(compare(before, values(150, 2), CONFIG), CONFIG)
-    higher = evaluate_verdict(compare(before, values(150, 2, 8.0), CONFIG), CONFIG)
+    same = evaluate_verdict(compare_windows(before, values(150, 2), CONFIG), CONFIG)
+    higher = evaluate_verdict(compare_windows(before, values(150, 2, 8.0), CONFIG), CONFIG)
     assert same.state == State.OK, same.reasons
     assert higher.state == State.WARNING
     assert "predicted value rose from" in higher.reasons[0]

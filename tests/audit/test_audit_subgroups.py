@@ -12,10 +12,9 @@ from test_audit_verdict import CONFIG, stays
 
 from dynamask_mlflow.audit import AuditError, State, build_reference, run_audit
 from dynamask_mlflow.audit import statistics as s
-from dynamask_mlflow.audit.comparison_result import compare
-from dynamask_mlflow.audit.evaluate_verdict import evaluate_verdict
+from dynamask_mlflow.audit.comparison import compare_subgroups, compare_windows
 from dynamask_mlflow.audit.items import ItemRows
-from dynamask_mlflow.audit.subgroups import compare_subgroups, group_rows
+from dynamask_mlflow.audit.verdict import evaluate_verdict, group_rows
 
 
 def groups_of(rng: np.random.Generator, n: int) -> dict[str, np.ndarray]:
@@ -78,7 +77,7 @@ def test_small_groups_are_said_to_be_small_and_moved_ones_warn():
         attributes={**now.attributes, "unit": unit},
         numbers={**now.numbers, "risk": risk[1] + np.where(female, 0.08, -0.08)},
     )
-    result = compare(before, now, config)
+    result = compare_windows(before, now, config)
     verdict = evaluate_verdict(result, config, model="icu", version="1", window="2026-02")
     told = [violation for violation in verdict.violations if violation.kind == "subgroup"]
     assert {violation.subject for violation in told} >= {"sex female", "sex male"}

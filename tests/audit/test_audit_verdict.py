@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 from dynamask_mlflow.audit import AuditConfig, Verdict
-from dynamask_mlflow.audit.comparison_result import compare
-from dynamask_mlflow.audit.evaluate_verdict import evaluate_verdict
-from dynamask_mlflow.audit.explained_window import ExplainedWindow
-from dynamask_mlflow.audit.messages import chance, joined, percent
+from dynamask_mlflow.audit.arrays import ExplainedWindow
+from dynamask_mlflow.audit.comparison import compare_windows
 from dynamask_mlflow.audit.statistics import CanaryResult
+from dynamask_mlflow.audit.verdict import chance, evaluate_verdict, joined, percent
 from dynamask_mlflow.audit.version_state import with_section
 
 NAMES = ("Lactate", "SpO2", "HeartRate", "Temp")
@@ -55,7 +54,7 @@ def stays(n: int, seed: int, mean=(4, 3, 2, 1), late: float = 40.0, names=NAMES,
 
 def judge(current: ExplainedWindow, **more) -> Verdict:
     return evaluate_verdict(
-        compare(stays(300, 1), current, CONFIG, **more), CONFIG, model="icu", version="1", window="2026-03"
+        compare_windows(stays(300, 1), current, CONFIG, **more), CONFIG, model="icu", version="1", window="2026-03"
     )
 
 
@@ -142,8 +141,8 @@ def test_less_faithful_masks_are_drift():
 def test_weak_drift_adds_up_over_the_audits():
     config = CONFIG.with_options(effect=0.06, trend_effect=0.01)
     weak = [stays(150, seed, mean=(3.7, 3.3, 2, 1)) for seed in (2, 3, 4)]
-    alone = evaluate_verdict(compare(stays(300, 1), weak[0], config), config)
-    together = evaluate_verdict(compare(stays(300, 1), weak[0], config, earlier=weak[1:]), config)
+    alone = evaluate_verdict(compare_windows(stays(300, 1), weak[0], config), config)
+    together = evaluate_verdict(compare_windows(stays(300, 1), weak[0], config, earlier=weak[1:]), config)
     assert alone.state != "drift"
     assert together.state == "drift"
     assert together.violations[0].kind == "trend"
@@ -157,7 +156,7 @@ def test_a_move_within_a_block_is_told_by_its_hours():
     before, now = stays(300, 1), stays(150, 2)
     moved = np.zeros((150, STEPS))
     moved[:, 40], moved[:, 39] = -0.08, 0.08
-    verdict = evaluate_verdict(compare(before, replace(now, by_time=now.by_time + moved), CONFIG), CONFIG)
+    verdict = evaluate_verdict(compare_windows(before, replace(now, by_time=now.by_time + moved), CONFIG), CONFIG)
     (told,) = [reason for reason in verdict.reasons if "moved in time" in reason]
     assert "ours 40-41 lost 8" in told
     assert "hours 39-40 gained 8" in told

@@ -12,6 +12,8 @@ from dynamask_mlflow.audit.statistics.drift import DriftTest, drift_test, staged
 from dynamask_mlflow.audit.statistics.effect import Effect, moved_share, provable_move, total_variation
 from dynamask_mlflow.audit.statistics.groups import Group, GroupShift, group_differences, group_drift
 from dynamask_mlflow.audit.statistics.inputs import (
+    LEVELS,
+    UNKNOWN,
     Codes,
     InputTest,
     decile_codes,
@@ -19,10 +21,10 @@ from dynamask_mlflow.audit.statistics.inputs import (
     input_test,
     staged_input_test,
 )
-from dynamask_mlflow.audit.statistics.marginals import attention, in_blocks, shares
+from dynamask_mlflow.audit.statistics.marginals import Bools, Floats, Labels, attention, in_blocks, shares
 from dynamask_mlflow.audit.statistics.multiplicity import benjamini_hochberg, holm, ranked, standardized, step_down
 from dynamask_mlflow.audit.statistics.performance import classification_scores, regression_scores
-from dynamask_mlflow.audit.statistics.permutation import Permutations, permuted_labels
+from dynamask_mlflow.audit.statistics.permutation import FEW, SETTLED, Permutations, mean_differences, permuted_labels
 from dynamask_mlflow.audit.statistics.predictions import (
     PredictionTest,
     Shift,
@@ -39,14 +41,21 @@ from dynamask_mlflow.audit.statistics.trust import TrustResult, check_trust
 from dynamask_mlflow.audit.statistics.versions import VersionShift, compare_versions
 
 __all__ = [
+    "FEW",
+    "LEVELS",
+    "SETTLED",
+    "UNKNOWN",
+    "Bools",
     "CanaryResult",
     "CauseSplit",
     "Codes",
     "DriftTest",
     "Effect",
+    "Floats",
     "Group",
     "GroupShift",
     "InputTest",
+    "Labels",
     "Permutations",
     "PredictionTest",
     "QualityShift",
@@ -71,6 +80,7 @@ __all__ = [
     "holm",
     "in_blocks",
     "input_test",
+    "mean_differences",
     "moved_share",
     "ndcg",
     "noise_floor",

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from dynamask_mlflow.audit.explained_window import ExplainedWindow
+from dynamask_mlflow.audit.arrays import ExplainedWindow
 from dynamask_mlflow.audit.statistics import compare_versions
-from dynamask_mlflow.audit.violations import version_alarms
+from dynamask_mlflow.audit.verdict import version_alarms
 from dynamask_mlflow.experiments.drift.data import Case
 from dynamask_mlflow.experiments.drift.draws import judge, take
 from dynamask_mlflow.experiments.drift.windows import Report

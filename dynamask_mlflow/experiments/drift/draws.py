@@ -13,14 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dynamask_mlflow.audit.comparison_result import compare
+from dynamask_mlflow.audit.arrays import ExplainedWindow
+from dynamask_mlflow.audit.comparison import compare_windows
 from dynamask_mlflow.audit.episodes import FINDINGS
-from dynamask_mlflow.audit.evaluate_verdict import evaluate_verdict
-from dynamask_mlflow.audit.explained_window import ExplainedWindow
-from dynamask_mlflow.audit.statistics import input_test, permuted_labels, prediction_test
-from dynamask_mlflow.audit.statistics.effect import moved_share
-from dynamask_mlflow.audit.statistics.permutation import mean_differences
-from dynamask_mlflow.audit.verdict import Verdict
+from dynamask_mlflow.audit.statistics import input_test, mean_differences, moved_share, permuted_labels, prediction_test
+from dynamask_mlflow.audit.verdict import Verdict, evaluate_verdict
 from dynamask_mlflow.experiments.drift.data import Case
 
 _SCREEN, _NEAR, _DOUBT = 199, 0.75, 0.05
@@ -47,7 +44,9 @@ def judge(
 ) -> Verdict:
     """The verdict, as an audit with this seed would give it."""
     config = case.config.with_options(seed=seed)
-    return evaluate_verdict(compare(before, now, config, earlier=earlier, look_at_inputs=inputs, **more), config)
+    return evaluate_verdict(
+        compare_windows(before, now, config, earlier=earlier, look_at_inputs=inputs, **more), config
+    )
 
 
 def alarms(case: Case, before: ExplainedWindow, windows: Sequence[ExplainedWindow], seed: int) -> list[bool]:

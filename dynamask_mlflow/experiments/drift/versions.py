@@ -10,9 +10,9 @@ import numpy as np
 from torch import nn
 
 from dynamask_mlflow._provenance import runtime_differences
-from dynamask_mlflow.audit.explained_window import ExplainedWindow
+from dynamask_mlflow.audit.arrays import ExplainedWindow
 from dynamask_mlflow.audit.statistics import compare_refit, compare_versions, rounding_limit, rounding_noise
-from dynamask_mlflow.audit.violations import version_alarms
+from dynamask_mlflow.audit.verdict import version_alarms
 from dynamask_mlflow.experiments.drift.changes import Coarse, Swapped, last_bits, rounded
 from dynamask_mlflow.experiments.drift.data import Case
 from dynamask_mlflow.experiments.drift.draws import draw, judge

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from dynamask_mlflow.audit.arrays import MEASURED, AuditArrays, MadeFrom, compare_arrays
+from dynamask_mlflow.audit.arrays import MEASURED, AuditArrays, ExplainedWindow, MadeFrom
 from dynamask_mlflow.audit.attributes import admission_days, with_facts
-from dynamask_mlflow.audit.comparison_result import ComparisonResult
+from dynamask_mlflow.audit.comparison import ComparisonResult, compare_arrays
 from dynamask_mlflow.audit.config import AuditConfig
-from dynamask_mlflow.audit.culprit import LookUp, find_culprits
+from dynamask_mlflow.audit.culprit import Culprit, LookUp, find_culprits
 from dynamask_mlflow.audit.errors import AuditError
-from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.history import AuditEntry
 from dynamask_mlflow.audit.items import ItemRows, read_items
 from dynamask_mlflow.audit.records import AuditRequest
 from dynamask_mlflow.audit.reference import Reference, load_reference, with_outcomes
 from dynamask_mlflow.audit.shards import gather_role
-from dynamask_mlflow.audit.violations import detect_violations, detect_warnings
+from dynamask_mlflow.audit.verdict import detect_violations, detect_warnings
 from dynamask_mlflow.audit.windows import load_stays, parse_window
 
 
@@ -108,26 +107,18 @@ def compare_shards(
         earlier=tuple(_measured_of(entry.run_id) for entry in chosen),
         **beside,
     )
-    result = _placed(compare_arrays(arrays, config), reference, arrays.asked, config, request)
-    return Comparison(result, arrays, trend=trend_label(chosen))
+    return Comparison(compare_arrays(arrays, config), arrays, trend=trend_label(chosen))
 
 
-def _placed(
-    result: ComparisonResult,
-    reference: ExplainedWindow,
-    current: ExplainedWindow,
-    config: AuditConfig,
-    request: AuditRequest,
-) -> ComparisonResult:
-    """The result with the slices that explain its violations, if there are any."""
+def search_culprits(found: Comparison, request: AuditRequest, config: AuditConfig) -> tuple[Culprit, ...]:
+    """The slices of the stays that explain what was violated, if anything was."""
+    result, reference, current = found.result, found.reference, found.arrays.asked
     violations = [*detect_violations(result, config), *detect_warnings(result, config)]
     if not violations or result.blockers:
-        return result
+        return ()
     days = admission_days(request.data, np.asarray(request.rows, dtype=np.intp), config)
     items = _item_lookup(request.data, reference, current, config)
-    return replace(
-        result, culprits=find_culprits(result, violations, reference, current, config, days=days, items=items)
-    )
+    return find_culprits(result, violations, reference, current, config, days=days, items=items)
 
 
 def _item_lookup(data: str, reference: ExplainedWindow, current: ExplainedWindow, config: AuditConfig) -> LookUp | None:

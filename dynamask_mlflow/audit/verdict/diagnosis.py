@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dynamask_mlflow.audit.comparison_result import ComparisonResult
+from dynamask_mlflow.audit.comparison import ComparisonResult
 from dynamask_mlflow.audit.config import AuditConfig
-from dynamask_mlflow.audit.messages import joined, percent
-from dynamask_mlflow.audit.verdict import Violation
+from dynamask_mlflow.audit.verdict.messages import joined, percent
+from dynamask_mlflow.audit.verdict.verdict import Violation
 
 _FAR = 0.3  # Kolmogorov-Smirnov distance of values that no ordinary change of patients makes
 _MANY = 3  # channels that move together

@@ -1,119 +1,65 @@
-"""The result of a comparison: every test between the reference and the window, computed once."""
+"""Every comparison of an audit, from its arrays alone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
+from dynamask_mlflow._provenance import runtime_differences
+from dynamask_mlflow.audit.arrays import AuditArrays, ExplainedWindow
+from dynamask_mlflow.audit.comparison.result import QUALITY_KINDS, ComparisonResult
+from dynamask_mlflow.audit.comparison.subgroups import compare_subgroups
 from dynamask_mlflow.audit.config import AuditConfig
-from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.statistics import (
     CanaryResult,
-    CauseSplit,
     DriftTest,
-    InputTest,
     Permutations,
     PredictionTest,
-    QualityShift,
     Shift,
-    SliceInput,
     TrustResult,
-    VersionShift,
     check_trust,
+    compare_refit,
+    compare_versions,
     ndcg,
+    paired_shift,
     provable_move,
+    rounding_limit,
+    split_causes,
     staged_drift_test,
     staged_input_test,
     staged_prediction_test,
     staged_quality_test,
     staged_slice_input_test,
 )
-from dynamask_mlflow.audit.statistics.marginals import Floats
-from dynamask_mlflow.audit.subgroups import SubgroupTest, compare_subgroups
 
-if TYPE_CHECKING:
-    from dynamask_mlflow.audit.culprit import Culprit
-
-_QUALITY = {
-    "area": "legibility",
-    "entropy": "legibility",
-    "ce": "faithfulness",
-    "acc": "faithfulness",
-    "squared_error": "faithfulness",
-}
 LARGEST = 0.1  # a window that cannot exclude a move of this size proves nothing
-QUALITY_NAMES = {
-    "area": "area of the masks",
-    "entropy": "entropy of the masks",
-    "ce": "cross-entropy without the masks' cells (CE)",
-    "acc": "share of predictions that survive without the masks' cells (ACC)",
-    "squared_error": "squared error without the masks' cells",
-}
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ComparisonResult:
-    """What a verdict is made from. `None`: not computed, for the reason that the counts or `blockers` tell.
-
-    Attributes:
-        instances: explained stays of the window whose mask looks somewhere. reference_instances: the same.
-        population: stays of the window, of which `sampled` were drawn. idle: explained stays whose mask looks nowhere.
-        failures: stays that could not be explained, of `sampled`; first_failure: why the first could not.
-        importance: (d,) shares of attention by channel in the reference window. effects: (d,) mean change of the
-            prediction without each channel, in the reference window.
-        predictions: the test of the predictions, of all stays that have one.
-        blockers: kind -> a sentence that forbids a comparison at all (settings, channels).
-        changed_anchors: stored anchors whose inputs in the data are no longer the same.
-        tolerance: share of attention that the upper bounds must stay below for an ok.
-        slice_inputs: inputs within slices of the stays, the surest first.
-        noise: share that another seed of the explainer moves, between "channels" and "hours": the noise floor.
-        under: the version that attention, predictions and inputs were asked of, if it is not the audited one.
-        between_versions: predictions of both versions for the same stays of the window, old and new.
-        groups: what subgroups show, if they were asked for. culprits: where findings sit, if that was searched.
-        trend: the test of this window together with those of the audits before it; trend_windows: how many in all.
-    """
-
-    channel_names: tuple[str, ...]
-    times: tuple[Any, ...]
-    instances: int
-    reference_instances: int
-    sampled: int
-    failures: int
-    first_failure: str = ""
-    population: int = 0
-    idle: int = 0
-    importance: Floats | None = None
-    effects: Floats | None = None
-    blockers: Mapping[str, str] = field(default_factory=dict)
-    drift: DriftTest | None = None
-    tolerance: float = 1.0
-    inputs: InputTest | None = None
-    slice_inputs: Sequence[SliceInput] = ()
-    predictions: PredictionTest | None = None
-    quality: Mapping[str, QualityShift] = field(default_factory=dict)
-    ndcg: float = float("nan")
-    trust: TrustResult | None = None
-    canary: CanaryResult | None = None
-    changed_anchors: int = 0
-    versions: VersionShift | None = None
-    causes: CauseSplit | None = None
-    noise: Mapping[str, float] = field(default_factory=dict)
-    trend: DriftTest | None = None
-    trend_windows: int = 0
-    under: str = ""
-    between_versions: Shift | None = None
-    groups: SubgroupTest | None = None
-    culprits: tuple[Culprit, ...] = ()
+def compare_arrays(arrays: AuditArrays, config: AuditConfig) -> ComparisonResult:
+    """Every comparison of an audit, from its arrays alone."""
+    made_from, reference, current = arrays.made_from, arrays.reference, arrays.current
+    more: dict[str, Any] = {
+        "canary": _canary(arrays, config),
+        "changed_anchors": made_from.changed_anchors,
+        "noise": made_from.noise,
+        "population": made_from.population,
+    }
+    old_window, anchors, new_anchors = arrays.old_window, arrays.anchors, arrays.new_anchors
+    if old_window is None:
+        return compare_windows(reference, current, config, earlier=arrays.earlier, **more)
+    # A new version against the reference of an old one: the data arm asks the old model, the model arm the anchors.
+    if anchors is not None and new_anchors is not None and len(new_anchors) == len(anchors):
+        more["versions"] = compare_versions(anchors.shares, new_anchors.shares)
+        shift = more["versions"].channel_shift
+        before = reference.mean_shares()[0]
+        more["causes"] = split_causes(before, old_window.mean_shares()[0], before + shift, current.mean_shares()[0])
+    more |= {"under": made_from.under, "between_versions": _between(old_window, current)}
+    return compare_windows(reference, old_window, config, trust=trust_of(current, config), **more)
 
 
-def quality_kind(name: str) -> str:
-    return _QUALITY[name]
-
-
-def compare(
+def compare_windows(
     reference: ExplainedWindow,
     current: ExplainedWindow,
     config: AuditConfig,
@@ -146,7 +92,7 @@ def compare(
     if "channels" in blockers or min(counts["instances"], counts["reference_instances"]) < 2:
         return ComparisonResult(**{**counts, **more})
     both = _Pair((reference,), (current,), config, lambda part: part.usable)
-    known = [name for name in _QUALITY if name in reference.numbers and name in current.numbers]
+    known = [name for name in QUALITY_KINDS if name in reference.numbers and name in current.numbers]
     numbers = {name: np.concatenate([part.numbers[name][part.usable] for part in both.parts]) for name in known}
     found: dict[str, Any] = {
         "drift": both.test(config),
@@ -266,14 +212,30 @@ def trust_of(current: ExplainedWindow, config: AuditConfig) -> TrustResult | Non
     return check_trust(own, other, mean_map, config.trust_alpha, config.trust_minimum)
 
 
-def not_compared(blockers: Mapping[str, str]) -> ComparisonResult:
-    """The result of an audit that cannot be: only why."""
-    return ComparisonResult(
-        channel_names=(),
-        times=(),
-        instances=0,
-        reference_instances=0,
-        sampled=0,
-        failures=0,
-        blockers=blockers,
+def _between(old: ExplainedWindow, new: ExplainedWindow) -> Shift | None:
+    """What both versions predict for the same stays."""
+    both = np.intersect1d(old.ids, new.ids)
+    if len(both) < 2:
+        return None
+    sorters = [np.argsort(part.ids) for part in (old, new)]
+    rows = [order[np.searchsorted(part.ids[order], both)] for part, order in zip((old, new), sorters, strict=True)]
+    first, second = old.numbers["risk"][rows[0]], new.numbers["risk"][rows[1]]
+    return paired_shift(first, second, old.patients[rows[0]])
+
+
+def _canary(arrays: AuditArrays, config: AuditConfig) -> CanaryResult | None:
+    anchors, refitted = arrays.anchors, arrays.canary
+    if anchors is None or refitted is None:
+        return None
+    if len(refitted) != len(anchors):
+        return CanaryResult(moved=1.0, moved_hours=1.0, each=1.0, limit=0.0, identical=False, clean=False)
+    then, now = (part.record.get("runtime") for part in (anchors, refitted))
+    return compare_refit(
+        anchors.masks,
+        refitted.masks,
+        anchors.shares,
+        refitted.shares,
+        tolerance=config.canary_tolerance,
+        limit=rounding_limit(arrays.made_from.rounding, config.canary_rounding),
+        changed=runtime_differences(then, now) if then and now else None,
     )

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dynamask_mlflow._provenance import WEIGHTS
 from dynamask_mlflow._states import State
-from dynamask_mlflow.audit import messages, prediction_messages
-from dynamask_mlflow.audit.comparison_result import ComparisonResult
+from dynamask_mlflow.audit.comparison import ComparisonResult
 from dynamask_mlflow.audit.config import AuditConfig
-from dynamask_mlflow.audit.diagnosis import diagnose
 from dynamask_mlflow.audit.statistics import PredictionTest
-from dynamask_mlflow.audit.subgroups import subgroup_sentences
-from dynamask_mlflow.audit.verdict import Verdict, Violation
-from dynamask_mlflow.audit.violations import detect_violations, detect_warnings, task_of
+from dynamask_mlflow.audit.verdict import messages
+from dynamask_mlflow.audit.verdict.diagnosis import diagnose
+from dynamask_mlflow.audit.verdict.subgroups import subgroup_sentences
+from dynamask_mlflow.audit.verdict.verdict import Verdict, Violation
+from dynamask_mlflow.audit.verdict.violations import detect_violations, detect_warnings
+
+if TYPE_CHECKING:
+    from dynamask_mlflow.audit.culprit import Culprit
 
 
-def evaluate_verdict(result: ComparisonResult, config: AuditConfig, **about: Any) -> Verdict:
+def evaluate_verdict(
+    result: ComparisonResult, config: AuditConfig, culprits: Sequence[Culprit] = (), **about: Any
+) -> Verdict:
     """The verdict on a window.
 
     In this order: what makes the comparison void is INCONCLUSIVE; a move of attention beyond chance with a lower bound
@@ -27,6 +33,7 @@ def evaluate_verdict(result: ComparisonResult, config: AuditConfig, **about: Any
     other arms.
 
     Args:
+        culprits: where findings sit, if that was searched.
         about: model, version, site, window, content, reference_run_id.
     """
     void = _void(result, config)
@@ -45,7 +52,7 @@ def evaluate_verdict(result: ComparisonResult, config: AuditConfig, **about: Any
         state=state,
         reasons=tuple(_reasons(state, violations, result, config)),
         diagnosis=(
-            *(culprit.sentence() for culprit in result.culprits),
+            *(culprit.sentence() for culprit in culprits),
             *diagnose(result, violations, config),
         ),
         violations=tuple(violations),
@@ -54,8 +61,8 @@ def evaluate_verdict(result: ComparisonResult, config: AuditConfig, **about: Any
         moved_channels=channels,
         moved_times=times,
         moved_inputs=_moved_inputs(result, config),
-        subgroups=subgroup_sentences(result.groups, task_of(result), config),
-        culprit=result.culprits[0].names if result.culprits else (),
+        subgroups=subgroup_sentences(result.groups, result.task, config),
+        culprit=culprits[0].names if culprits else (),
         **about,
     )
 
@@ -75,11 +82,11 @@ def _reasons(state: State, violations: list[Violation], result: ComparisonResult
             what = f"Attention moved beyond chance, but not surely by {messages.percent(config.effect)}"
         reasons.append(f"{what}: {bounds}")
     if result.under:
-        reasons += prediction_messages.version_sentences(result.under, result.between_versions, task_of(result))
+        reasons += messages.version_sentences(result.under, result.between_versions, result.task)
     said = any(violation.kind == "predictions" and violation.subject == "mean" for violation in violations)
     if result.predictions is not None and not said:
-        task = task_of(result)
-        reasons.append(prediction_messages.mean_sentence(result.predictions, task, config.levels["predictions"]))
+        task = result.task
+        reasons.append(messages.mean_sentence(result.predictions, task, config.levels["predictions"]))
     left_out = messages.left_out_sentence(result)
     if left_out is not None:
         reasons.append(left_out)

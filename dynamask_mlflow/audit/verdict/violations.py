@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynamask_mlflow.audit import messages
-from dynamask_mlflow.audit import prediction_messages as text
-from dynamask_mlflow.audit.comparison_result import QUALITY_NAMES, ComparisonResult, quality_kind
+from dynamask_mlflow.audit.comparison import QUALITY_KINDS, QUALITY_NAMES, ComparisonResult
 from dynamask_mlflow.audit.config import AuditConfig
-from dynamask_mlflow.audit.messages import chance, percent
 from dynamask_mlflow.audit.statistics import DriftTest, Effect, InputTest, PredictionTest, Shift, VersionShift
-from dynamask_mlflow.audit.subgroups import subgroup_violations
-from dynamask_mlflow.audit.verdict import Violation
+from dynamask_mlflow.audit.verdict import messages
+from dynamask_mlflow.audit.verdict.messages import chance, percent
+from dynamask_mlflow.audit.verdict.subgroups import subgroup_violations
+from dynamask_mlflow.audit.verdict.verdict import Violation
 
 
 def detect_violations(result: ComparisonResult, config: AuditConfig) -> list[Violation]:
@@ -77,7 +76,7 @@ def _quality(result: ComparisonResult, config: AuditConfig) -> list[Violation]:
         )
         found.append(
             Violation(
-                kind=quality_kind(name),
+                kind=QUALITY_KINDS[name],
                 subject=name,
                 message=text,
                 value=shift.effect,
@@ -140,15 +139,11 @@ def detect_warnings(result: ComparisonResult, config: AuditConfig) -> list[Viola
     """Everything that warns, the most important first."""
     found = []
     if result.predictions is not None:
-        found += _predictions(result.predictions, task_of(result), config)
+        found += _predictions(result.predictions, result.task, config)
         found += _performance(result.predictions, config)
     if result.inputs is not None:
         found += _inputs(result.inputs, result, config)
-    return found + subgroup_violations(result.groups, task_of(result), config)
-
-
-def task_of(result: ComparisonResult) -> str:
-    return "regression" if "squared_error" in result.quality else "classification"
+    return found + subgroup_violations(result.groups, result.task, config)
 
 
 def _predictions(test: PredictionTest, task: str, config: AuditConfig) -> list[Violation]:
@@ -157,19 +152,19 @@ def _predictions(test: PredictionTest, task: str, config: AuditConfig) -> list[V
     least = config.risk_effect if task == "classification" else config.value_effect * test.spread
     found = []
     if test.mean.p_value <= level and abs(test.mean.difference) >= least:
-        found.append(_violation("predictions", "mean", text.mean_sentence(test, task, level), test.mean, least))
+        found.append(_violation("predictions", "mean", messages.mean_sentence(test, task, level), test.mean, least))
     for threshold, shift in test.above.items():
         least = config.alert_effect * shift.reference
         if shift.p_value <= level and abs(shift.difference) >= least and not found:
-            message = text.above_sentence(threshold, shift)
+            message = messages.above_sentence(threshold, shift)
             found.append(_violation("predictions", f"above {threshold:g}", message, shift, least))
     for kind, shift in test.classes.items():
         if shift.p_value <= level and abs(shift.difference) >= config.risk_effect:
-            message = text.class_sentence(kind, shift)
+            message = messages.class_sentence(kind, shift)
             found.append(_violation("predictions", f"class {kind}", message, shift, config.risk_effect))
     shift = test.distribution
     if not found and shift.p_value <= level and shift.current >= config.input_effect:
-        message = text.distribution_sentence(shift, task)
+        message = messages.distribution_sentence(shift, task)
         found.append(_violation("predictions", "distribution", message, shift, config.input_effect))
     return found
 
@@ -179,7 +174,7 @@ def _performance(test: PredictionTest, config: AuditConfig) -> list[Violation]:
     for name, shift in test.performance.items():
         least = config.value_effect * test.spread if "error" in test.performance else config.performance_effect
         if shift.p_value <= config.levels["performance"] and abs(shift.difference) >= least:
-            message = text.performance_sentence(name, shift, test.labelled)
+            message = messages.performance_sentence(name, shift, test.labelled)
             found.append(_violation("performance", name, message, shift, least))
     return found
 
@@ -209,7 +204,7 @@ def _inputs(inputs: InputTest, result: ComparisonResult, config: AuditConfig) ->
         if not matters and gap < BROKEN:
             continue
         how = " and ".join(_direction(kind, float(row[1]), float(row[2])) for kind, row in moved.items())
-        resting = f"predictions move by {text.number(float(effects[place]))} on average without it"
+        resting = f"predictions move by {messages.number(float(effects[place]))} on average without it"
         share = f"{percent(float(attention[place]))} of the attention"
         what = f"The inputs of {name} moved ({resting}, {share})" if matters else f"The inputs of {name} are broken"
         little = "" if matters else f"; little rests on it: {resting}, {share}"
@@ -242,7 +237,7 @@ def _slice_inputs(result: ComparisonResult, told: set[str], config: AuditConfig)
         told.add(name)
         message = (
             f"The inputs of {name} moved in {each.slice} ({percent(each.share)} of the stays; predictions move by "
-            f"{text.number(float(effects[each.channel]))} on average without it): "
+            f"{messages.number(float(effects[each.channel]))} on average without it): "
             f"{_direction(each.kind, each.gap, each.shift)} there ({chance(each.p_value)})."
         )
         found.append(

@@ -1,0 +1,36 @@
+"""From the result of a comparison to a verdict: records in, records and sentences out. Pure functions."""
+
+from dynamask_mlflow._states import State
+from dynamask_mlflow.audit.verdict.evaluate import evaluate_verdict
+from dynamask_mlflow.audit.verdict.messages import (
+    PERFORMANCE_NAMES,
+    chance,
+    change,
+    joined,
+    noun,
+    number,
+    percent,
+    points,
+)
+from dynamask_mlflow.audit.verdict.subgroups import group_rows
+from dynamask_mlflow.audit.verdict.verdict import Verdict, Violation
+from dynamask_mlflow.audit.verdict.violations import detect_violations, detect_warnings, version_alarms
+
+__all__ = [
+    "PERFORMANCE_NAMES",
+    "State",
+    "Verdict",
+    "Violation",
+    "chance",
+    "change",
+    "detect_violations",
+    "detect_warnings",
+    "evaluate_verdict",
+    "group_rows",
+    "joined",
+    "noun",
+    "number",
+    "percent",
+    "points",
+    "version_alarms",
+]
