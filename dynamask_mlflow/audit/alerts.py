@@ -9,8 +9,7 @@ from typing import Any
 
 from dynamask_mlflow._states import State
 from dynamask_mlflow.audit import tags as t
-from dynamask_mlflow.audit.episodes import Episode, days_between, episodes, jaccard
-from dynamask_mlflow.audit.history import AuditEntry, audit_history
+from dynamask_mlflow.audit.history import AuditEntry, Episode, audit_history, days_between, episodes, jaccard
 
 REMINDER_DAYS = 90
 

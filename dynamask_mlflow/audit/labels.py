@@ -13,7 +13,6 @@ import numpy as np
 
 from dynamask_mlflow._model_uri import registered_name
 from dynamask_mlflow._provenance import digest
-from dynamask_mlflow.audit import publish
 from dynamask_mlflow.audit import tags as t
 from dynamask_mlflow.audit.arrays import ExplainedWindow, load_arrays
 from dynamask_mlflow.audit.bundle import CONFIG
@@ -23,10 +22,17 @@ from dynamask_mlflow.audit.errors import AuditError
 from dynamask_mlflow.audit.history import AuditEntry, audit_history
 from dynamask_mlflow.audit.records import EXPERIMENT
 from dynamask_mlflow.audit.reporting import SUBGROUPS, VERDICT_FILE, VIOLATIONS
-from dynamask_mlflow.audit.runs import close_run, copied_run
+from dynamask_mlflow.audit.runs import (
+    close_run,
+    conclude_run,
+    copied_run,
+    link_superseded,
+    read_artifact_json,
+    upload_results,
+)
+from dynamask_mlflow.audit.stays import parse_window
 from dynamask_mlflow.audit.verdict import Verdict, evaluate_verdict
 from dynamask_mlflow.audit.version_state import publish_version_state
-from dynamask_mlflow.audit.windows import parse_window
 
 _logger = logging.getLogger(__name__)
 Labels = Mapping[str, float]
@@ -94,7 +100,7 @@ def read_labels(path: str | Path) -> dict[str, float]:
 
 def _relabel(entry: AuditEntry, labels: Labels, experiment: str) -> Relabelled | None:
     try:
-        config = AuditConfig.from_mapping(publish.read_artifact_json(entry.run_id, CONFIG))
+        config = AuditConfig.from_mapping(read_artifact_json(entry.run_id, CONFIG))
         arrays = load_arrays(entry.run_id)
     except Exception as error:  # an audit of an earlier release, or one that compared nothing
         _logger.warning("dynamask: the audit of %s has no arrays to conclude again: %s", entry.window, error)
@@ -105,7 +111,7 @@ def _relabel(entry: AuditEntry, labels: Labels, experiment: str) -> Relabelled |
         return None
     old_window = None if arrays.old_window is None else _with_labels(arrays.old_window, known)[0]
     arrays = replace(arrays, current=current, old_window=old_window)
-    stored = publish.read_artifact_json(entry.run_id, VERDICT_FILE)
+    stored = read_artifact_json(entry.run_id, VERDICT_FILE)
     content = digest(["labels", entry.content, sorted(known.items())])
     about = {key: stored[key] for key in ("model", "version", "site", "window", "reference_run_id")}
     result = compare_arrays(arrays, config)
@@ -121,10 +127,10 @@ def _relabel(entry: AuditEntry, labels: Labels, experiment: str) -> Relabelled |
         if result.groups is not None:
             files[SUBGROUPS] = result.groups.to_json()
         stamp = parse_window(entry.window).stop_ms
-        publish.upload_results(run_id, files, verdict.metrics, timestamp=stamp, dataset=("labels", content[:36]))
-    publish.conclude_run(run_id, verdict, entry.trend)
+        upload_results(run_id, files, verdict.metrics, timestamp=stamp, dataset=("labels", content[:36]))
+    conclude_run(run_id, verdict, entry.trend)
     close_run(run_id)
-    publish.link_superseded(audit_history(experiment, stored["model"], entry.version, site=entry.site), run_id)
+    link_superseded(audit_history(experiment, stored["model"], entry.version, site=entry.site), run_id)
     return Relabelled(entry.window, entry.site, entry.version, added, str(entry.verdict), verdict, run_id)
 
 

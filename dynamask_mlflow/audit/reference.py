@@ -13,19 +13,26 @@ from numpy.typing import NDArray
 
 from dynamask_mlflow._json import plain
 from dynamask_mlflow._provenance import digest
-from dynamask_mlflow.audit import publish
 from dynamask_mlflow.audit import tags as t
 from dynamask_mlflow.audit.arrays import ExplainedWindow
-from dynamask_mlflow.audit.attributes import with_facts
 from dynamask_mlflow.audit.config import CIRCUMSTANCES, AuditConfig
 from dynamask_mlflow.audit.errors import AuditError
 from dynamask_mlflow.audit.identity import DEFAULT_SITE, check_site, content_digest, site_tag
 from dynamask_mlflow.audit.models import ModelRef, resolve_model
 from dynamask_mlflow.audit.records import AuditSource, ReferenceRequest, ReferenceResult, ShardGroup, StaySource
-from dynamask_mlflow.audit.runs import DatasetInput, close_run, describe_run, find_or_create_run, source_tags
+from dynamask_mlflow.audit.runs import (
+    DatasetInput,
+    close_run,
+    describe_run,
+    find_or_create_run,
+    pin_reference,
+    read_artifact_json,
+    source_tags,
+    upload_results,
+)
 from dynamask_mlflow.audit.shards import checked_store, gather_role, plan_shards, read_source
 from dynamask_mlflow.audit.statistics import noise_floor, rounding_noise
-from dynamask_mlflow.audit.windows import dataset_digest, draw, find_rows, load_outcomes, parse_window
+from dynamask_mlflow.audit.stays import dataset_digest, draw, find_rows, load_outcomes, parse_window, with_facts
 from dynamask_mlflow.audit.workers import Workers
 from dynamask_mlflow.evaluation.sequences import Sequences
 from dynamask_mlflow.tracking.filters import equals
@@ -204,8 +211,8 @@ def finish_reference(request: ReferenceRequest, uris: Sequence[str]) -> Referenc
     }
     stamp = parse_window(request.window).stop_ms
     dataset = (Path(request.data).name or "dataset", request.content)
-    publish.upload_results(request.run_id, files, metrics, timestamp=stamp, dataset=dataset)
-    publish.pin_reference(ref, request.run_id, request.window, request.site)
+    upload_results(request.run_id, files, metrics, timestamp=stamp, dataset=dataset)
+    pin_reference(ref, request.run_id, request.window, request.site)
     close_run(request.run_id)
     return ReferenceResult(
         model=ref,
@@ -278,7 +285,7 @@ def previous_reference(ref: ModelRef, site: str = DEFAULT_SITE) -> str | None:
 
 def reference_record(run_id: str) -> dict[str, Any]:
     """The reference's description alone."""
-    return publish.read_artifact_json(run_id, _RECORD)
+    return read_artifact_json(run_id, _RECORD)
 
 
 def load_reference(run_id: str) -> Reference:

@@ -12,7 +12,6 @@ from typing import Any
 from dynamask_mlflow._files import atomic_write
 from dynamask_mlflow._json import plain
 from dynamask_mlflow._provenance import digest
-from dynamask_mlflow.audit import publish
 from dynamask_mlflow.audit import tags as t
 from dynamask_mlflow.audit.arrays import MADE_FROM, MadeFrom
 from dynamask_mlflow.audit.compare_shards import Comparison, compare_shards, search_culprits, trend_entries, trend_label
@@ -22,10 +21,10 @@ from dynamask_mlflow.audit.errors import AuditError, TrackingLostError, is_lasti
 from dynamask_mlflow.audit.history import AuditEntry, audit_history
 from dynamask_mlflow.audit.page import render_audit
 from dynamask_mlflow.audit.records import AuditRequest, AuditResult
-from dynamask_mlflow.audit.runs import close_run, copied_run, exclusive
+from dynamask_mlflow.audit.runs import close_run, conclude_run, copied_run, exclusive, link_superseded, upload_results
+from dynamask_mlflow.audit.stays import parse_window
 from dynamask_mlflow.audit.verdict import Verdict, evaluate_verdict
 from dynamask_mlflow.audit.version_state import publish_version_state
-from dynamask_mlflow.audit.windows import parse_window
 from dynamask_mlflow.tracking.errors import first_line
 from dynamask_mlflow.tracking.retries import short_retries
 
@@ -55,7 +54,7 @@ def report_audit(request: AuditRequest, uris: Sequence[str]) -> AuditResult:
         with short_retries(), exclusive(request.store, request.series):
             result = _conclude(request, uris)
             entries = _entries(request)
-            publish.link_superseded(entries, result.run_id)
+            link_superseded(entries, result.run_id)
             _refresh_later(request, entries)
         with short_retries():
             publish_version_state(result.verdict.model, result.verdict.version, request.experiment)
@@ -94,9 +93,9 @@ def _conclude(request: AuditRequest, uris: Sequence[str]) -> AuditResult:
     run_id = _run_with_trend(request, trend)
     files = _files(request, config, verdict, found, earlier)
     dataset = (Path(request.data).name or "dataset", request.content[:36])
-    publish.upload_results(run_id, files, verdict.metrics, timestamp=span.stop_ms, dataset=dataset)
+    upload_results(run_id, files, verdict.metrics, timestamp=span.stop_ms, dataset=dataset)
     _keep_request(request, uris)
-    publish.conclude_run(run_id, verdict, trend)
+    conclude_run(run_id, verdict, trend)
     for each in dict.fromkeys((run_id, request.run_id)):
         close_run(each)
     return AuditResult(verdict, run_id)
@@ -182,7 +181,7 @@ def _refresh_later(request: AuditRequest, entries: Sequence[AuditEntry]) -> None
             continue
         try:
             result = _conclude(*kept)
-            publish.link_superseded(_entries(request), result.run_id)
+            link_superseded(_entries(request), result.run_id)
         except AuditError as error:  # its shards were removed: the next audit of that window makes them again
             _logger.warning("dynamask: the trend of %s could not be renewed: %s", entry.window, error)
 

@@ -13,7 +13,6 @@ from typing import Any
 from dynamask_mlflow._files import atomic_write
 from dynamask_mlflow._secrets import without_secrets
 from dynamask_mlflow.audit import tags as t
-from dynamask_mlflow.audit.attributes import check_attributes
 from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.errors import AuditError
 from dynamask_mlflow.audit.identity import DEFAULT_SITE, AuditIdentity, check_site, content_digest
@@ -30,9 +29,9 @@ from dynamask_mlflow.audit.reference import (
 from dynamask_mlflow.audit.reporting import report_audit
 from dynamask_mlflow.audit.runs import DatasetInput, describe_run, find_or_create_run, source_tags
 from dynamask_mlflow.audit.shards import checked_store, plan_shards
+from dynamask_mlflow.audit.stays import check_attributes, dataset_channels, draw, find_rows, parse_window
 from dynamask_mlflow.audit.verdict import Verdict
 from dynamask_mlflow.audit.version_state import note_failure
-from dynamask_mlflow.audit.windows import dataset_channels, draw, find_rows, parse_window
 from dynamask_mlflow.audit.workers import Progress, Workers
 from dynamask_mlflow.tracking.retries import short_retries
 

@@ -178,7 +178,7 @@ def read_source(source: StaySource) -> tuple[Sequences, NDArray[np.str_]]:
     """Sequences and patients of a shard."""
     rows = None if source.rows is None else np.asarray(source.rows, dtype=np.intp)
     if source.stays is not None:
-        from dynamask_mlflow.audit.windows import load_stays
+        from dynamask_mlflow.audit.stays import load_stays
 
         sequences, patients = load_stays(source.stays, np.zeros(0, dtype=np.intp) if rows is None else rows)
         return _hashed(sequences, patients) if source.hashed else (sequences, patients)

@@ -11,8 +11,7 @@ from typing import Any
 
 from dynamask_mlflow._states import State, worst
 from dynamask_mlflow.audit import tags as t
-from dynamask_mlflow.audit.episodes import Episode, episodes
-from dynamask_mlflow.audit.history import AuditEntry, audit_history
+from dynamask_mlflow.audit.history import AuditEntry, Episode, audit_history, episodes
 from dynamask_mlflow.audit.identity import DEFAULT_SITE
 
 _BEGIN, _END = "<!-- dynamask audit -->", "<!-- /dynamask audit -->"

@@ -14,8 +14,7 @@ from audit_hospital import hospital
 
 from dynamask_mlflow.audit import NoDataError, State, audit_history, run_audit, state_of_version
 from dynamask_mlflow.audit.alerts import Notice, due_notices, mark_alerted, notices_of
-from dynamask_mlflow.audit.episodes import episodes, jaccard
-from dynamask_mlflow.audit.history import AuditEntry
+from dynamask_mlflow.audit.history import AuditEntry, episodes, jaccard
 
 MODEL = "models:/icu@champion"
 ALERT_ON = ("drift", "warning", "inconclusive")

@@ -15,7 +15,7 @@ from dynamask_mlflow.audit import AuditError, ShardGroup, StaySource, fit_shard,
 from dynamask_mlflow.audit.arrays import ExplainedWindow
 from dynamask_mlflow.audit.errors import NoDataError
 from dynamask_mlflow.audit.models import resolve_model
-from dynamask_mlflow.audit.windows import draw, find_rows, parse_window
+from dynamask_mlflow.audit.stays import draw, find_rows, parse_window
 
 
 def plan(place, rows=range(200, 224), config=None, **options):
