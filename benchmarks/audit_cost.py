@@ -29,7 +29,7 @@ uri, model, data, count = sys.argv[1:]
 mlflow.set_tracking_uri(uri)
 import dynamask_mlflow
 from dynamask_mlflow.audit import AuditConfig
-from dynamask_mlflow.audit.stays import draw, find_rows, load_stays, parse_window
+from dynamask_mlflow.audit.windows import draw, find_rows, load_stays, parse_window
 config = AuditConfig(instances=int(count), progress=False)
 span = parse_window("2024")
 stays, _ = load_stays(data, draw(find_rows(data, span), config.instances, config.seed, span.label))

@@ -15,7 +15,7 @@ from dynamask_mlflow._files import atomic_file
 from dynamask_mlflow._json import plain
 from dynamask_mlflow._model_uri import registered_name
 from dynamask_mlflow._version import __version__
-from dynamask_mlflow.audit.arrays import ANCHORS, MADE_FROM, MEASURED, OTHERS, REFERENCE, MadeFrom
+from dynamask_mlflow.audit.comparison import ANCHORS, MADE_FROM, MEASURED, OTHERS, REFERENCE, MadeFrom
 from dynamask_mlflow.audit.errors import AuditError
 from dynamask_mlflow.audit.gate import GATE, GATE_REASONS
 from dynamask_mlflow.audit.history import AuditEntry, audit_history, episodes

@@ -8,18 +8,18 @@ from pathlib import Path
 
 import numpy as np
 
-from dynamask_mlflow.audit.arrays import MEASURED, AuditArrays, ExplainedWindow, MadeFrom
-from dynamask_mlflow.audit.comparison import ComparisonResult, compare_arrays
+from dynamask_mlflow.audit.comparison import MEASURED, AuditArrays, ComparisonResult, MadeFrom, compare_arrays
 from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.culprit import Culprit, LookUp, find_culprits
 from dynamask_mlflow.audit.errors import AuditError
+from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.history import AuditEntry
 from dynamask_mlflow.audit.items import ItemRows, read_items
 from dynamask_mlflow.audit.records import AuditRequest
 from dynamask_mlflow.audit.reference import Reference, load_reference, with_outcomes
 from dynamask_mlflow.audit.shards import gather_role
-from dynamask_mlflow.audit.stays import admission_days, load_stays, parse_window, with_facts
 from dynamask_mlflow.audit.verdict import detect_violations, detect_warnings
+from dynamask_mlflow.audit.windows import admission_days, load_stays, parse_window, with_facts
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +127,7 @@ def _item_lookup(data: str, reference: ExplainedWindow, current: ExplainedWindow
         return None
 
     def look(channel: str) -> ItemRows | None:
-        from dynamask_mlflow.audit.stays import dataset_features
+        from dynamask_mlflow.audit.windows import dataset_features
         from dynamask_mlflow.data import open_source
 
         source = open_source(config.events_source, where)

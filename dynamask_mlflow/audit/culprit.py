@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dynamask_mlflow.audit.arrays import ExplainedWindow
 from dynamask_mlflow.audit.comparison import ComparisonResult
 from dynamask_mlflow.audit.config import AuditConfig
+from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.items import Item, ItemRows
 from dynamask_mlflow.audit.statistics import LEVELS, UNKNOWN, Bools, Floats, Rows, Slice, change_point, smallest_slice
-from dynamask_mlflow.audit.stays import SHIFTS
 from dynamask_mlflow.audit.verdict import Violation, percent
+from dynamask_mlflow.audit.windows import SHIFTS
 
 ALPHA = 0.05  # chance of naming any slice that is none
 MOST = 3  # channels that are placed

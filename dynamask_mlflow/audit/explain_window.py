@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynamask_mlflow._provenance import runtime_of
-from dynamask_mlflow.audit.arrays import ExplainedWindow
 from dynamask_mlflow.audit.config import AuditConfig
+from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.statistics import attention, shares
 from dynamask_mlflow.evaluation.erasure import Eraser
 from dynamask_mlflow.evaluation.explain_and_score import Explained, Explainer, explain_and_score

@@ -13,17 +13,17 @@ from pydantic import Field
 
 from dynamask_mlflow._settings import Positive, Settings
 from dynamask_mlflow.audit import tags as t
-from dynamask_mlflow.audit.arrays import ExplainedWindow
 from dynamask_mlflow.audit.comparison import trust_of
 from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.errors import AuditError
+from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.models import ModelRef, resolve_model
 from dynamask_mlflow.audit.records import AuditSource, ShardGroup, StaySource
 from dynamask_mlflow.audit.reference import with_outcomes
 from dynamask_mlflow.audit.shards import checked_store, gather, plan_shards
 from dynamask_mlflow.audit.statistics import Shift, compare_versions, paired_performance, paired_shift
-from dynamask_mlflow.audit.stays import check_attributes, draw, find_rows, parse_window, with_attributes
 from dynamask_mlflow.audit.verdict import PERFORMANCE_NAMES, change, noun, number, percent, points
+from dynamask_mlflow.audit.windows import check_attributes, draw, find_rows, parse_window, with_attributes
 from dynamask_mlflow.audit.workers import Workers
 
 GATE, GATE_REASONS = "dynamask.gate", "dynamask.gate_reasons"

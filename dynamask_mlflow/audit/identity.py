@@ -74,7 +74,7 @@ def content_digest(data: str, rows: NDArray[np.intp], population: int) -> str:
 
     Other stays of the dataset do not count: a month that is appended leaves the audits of the months before alone.
     """
-    from dynamask_mlflow.audit.stays import attribute_names, read_arrays
+    from dynamask_mlflow.audit.windows import attribute_names, read_arrays
 
     sha = hashlib.sha256(f"{population}".encode())
     names = ("x", "observed", "ids", "patient_ids", "labels", *attribute_names(data))

@@ -14,11 +14,11 @@ import numpy as np
 from dynamask_mlflow._model_uri import registered_name
 from dynamask_mlflow._provenance import digest
 from dynamask_mlflow.audit import tags as t
-from dynamask_mlflow.audit.arrays import ExplainedWindow, load_arrays
 from dynamask_mlflow.audit.bundle import CONFIG
-from dynamask_mlflow.audit.comparison import compare_arrays
+from dynamask_mlflow.audit.comparison import compare_arrays, load_arrays
 from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.errors import AuditError
+from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.history import AuditEntry, audit_history
 from dynamask_mlflow.audit.records import EXPERIMENT
 from dynamask_mlflow.audit.reporting import SUBGROUPS, VERDICT_FILE, VIOLATIONS
@@ -30,9 +30,9 @@ from dynamask_mlflow.audit.runs import (
     read_artifact_json,
     upload_results,
 )
-from dynamask_mlflow.audit.stays import parse_window
 from dynamask_mlflow.audit.verdict import Verdict, evaluate_verdict
 from dynamask_mlflow.audit.version_state import publish_version_state
+from dynamask_mlflow.audit.windows import parse_window
 
 _logger = logging.getLogger(__name__)
 Labels = Mapping[str, float]

@@ -16,7 +16,7 @@ from dynamask_mlflow.audit.models import resolve_model
 from dynamask_mlflow.audit.records import AuditSource
 from dynamask_mlflow.audit.reference import pinned_reference, previous_reference, reference_record
 from dynamask_mlflow.audit.run import identify
-from dynamask_mlflow.audit.stays import Window, draw, find_rows, parse_window, read_arrays
+from dynamask_mlflow.audit.windows import Window, draw, find_rows, parse_window, read_arrays
 
 PERIODS = {"day": "D", "month": "M", "year": "Y"}
 

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from dynamask_mlflow._json import plain
 from dynamask_mlflow._provenance import digest
 from dynamask_mlflow.audit import tags as t
-from dynamask_mlflow.audit.arrays import ExplainedWindow
 from dynamask_mlflow.audit.config import CIRCUMSTANCES, AuditConfig
 from dynamask_mlflow.audit.errors import AuditError
+from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.identity import DEFAULT_SITE, check_site, content_digest, site_tag
 from dynamask_mlflow.audit.models import ModelRef, resolve_model
 from dynamask_mlflow.audit.records import AuditSource, ReferenceRequest, ReferenceResult, ShardGroup, StaySource
@@ -32,7 +32,7 @@ from dynamask_mlflow.audit.runs import (
 )
 from dynamask_mlflow.audit.shards import checked_store, gather_role, plan_shards, read_source
 from dynamask_mlflow.audit.statistics import noise_floor, rounding_noise
-from dynamask_mlflow.audit.stays import dataset_digest, draw, find_rows, load_outcomes, parse_window, with_facts
+from dynamask_mlflow.audit.windows import dataset_digest, draw, find_rows, load_outcomes, parse_window, with_facts
 from dynamask_mlflow.audit.workers import Workers
 from dynamask_mlflow.evaluation.sequences import Sequences
 from dynamask_mlflow.tracking.filters import equals

@@ -13,18 +13,17 @@ from dynamask_mlflow._files import atomic_write
 from dynamask_mlflow._json import plain
 from dynamask_mlflow._provenance import digest
 from dynamask_mlflow.audit import tags as t
-from dynamask_mlflow.audit.arrays import MADE_FROM, MadeFrom
 from dynamask_mlflow.audit.compare_shards import Comparison, compare_shards, search_culprits, trend_entries, trend_label
-from dynamask_mlflow.audit.comparison import not_compared
+from dynamask_mlflow.audit.comparison import MADE_FROM, MadeFrom, not_compared
 from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.errors import AuditError, TrackingLostError, is_lasting
 from dynamask_mlflow.audit.history import AuditEntry, audit_history
 from dynamask_mlflow.audit.page import render_audit
 from dynamask_mlflow.audit.records import AuditRequest, AuditResult
 from dynamask_mlflow.audit.runs import close_run, conclude_run, copied_run, exclusive, link_superseded, upload_results
-from dynamask_mlflow.audit.stays import parse_window
 from dynamask_mlflow.audit.verdict import Verdict, evaluate_verdict
 from dynamask_mlflow.audit.version_state import publish_version_state
+from dynamask_mlflow.audit.windows import parse_window
 from dynamask_mlflow.tracking.errors import first_line
 from dynamask_mlflow.tracking.retries import short_retries
 

@@ -29,9 +29,9 @@ from dynamask_mlflow.audit.reference import (
 from dynamask_mlflow.audit.reporting import report_audit
 from dynamask_mlflow.audit.runs import DatasetInput, describe_run, find_or_create_run, source_tags
 from dynamask_mlflow.audit.shards import checked_store, plan_shards
-from dynamask_mlflow.audit.stays import check_attributes, dataset_channels, draw, find_rows, parse_window
 from dynamask_mlflow.audit.verdict import Verdict
 from dynamask_mlflow.audit.version_state import note_failure
+from dynamask_mlflow.audit.windows import check_attributes, dataset_channels, draw, find_rows, parse_window
 from dynamask_mlflow.audit.workers import Progress, Workers
 from dynamask_mlflow.tracking.retries import short_retries
 

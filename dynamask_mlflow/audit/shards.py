@@ -22,9 +22,9 @@ from dynamask_mlflow._files import atomic_write
 from dynamask_mlflow._method_table import METHODS
 from dynamask_mlflow._paths import local_path
 from dynamask_mlflow._provenance import PACKAGE, code_digest, digest, symbol_at, versions
-from dynamask_mlflow.audit.arrays import ExplainedWindow
 from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.errors import AuditError
+from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.models import ModelRef
 from dynamask_mlflow.audit.records import ShardGroup, ShardResult, ShardSpec, StaySource
 from dynamask_mlflow.evaluation.sequences import Sequences
@@ -178,7 +178,7 @@ def read_source(source: StaySource) -> tuple[Sequences, NDArray[np.str_]]:
     """Sequences and patients of a shard."""
     rows = None if source.rows is None else np.asarray(source.rows, dtype=np.intp)
     if source.stays is not None:
-        from dynamask_mlflow.audit.stays import load_stays
+        from dynamask_mlflow.audit.windows import load_stays
 
         sequences, patients = load_stays(source.stays, np.zeros(0, dtype=np.intp) if rows is None else rows)
         return _hashed(sequences, patients) if source.hashed else (sequences, patients)

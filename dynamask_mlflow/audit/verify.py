@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dynamask_mlflow.audit.arrays import MADE_FROM, MadeFrom, load_arrays
 from dynamask_mlflow.audit.bundle import AUDITS, CONFIG, FORMAT, MANIFEST, SEAL
-from dynamask_mlflow.audit.comparison import compare_arrays, not_compared
+from dynamask_mlflow.audit.comparison import MADE_FROM, MadeFrom, compare_arrays, load_arrays, not_compared
 from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.errors import AuditError
 from dynamask_mlflow.audit.reporting import VERDICT_FILE

@@ -13,8 +13,8 @@ from dynamask_mlflow.audit.records import AuditSource, ShardGroup, StaySource
 from dynamask_mlflow.audit.reference import with_outcomes
 from dynamask_mlflow.audit.shards import checked_store, gather, plan_shards
 from dynamask_mlflow.audit.statistics import compare_versions, split_causes
-from dynamask_mlflow.audit.stays import draw, find_rows, parse_window
 from dynamask_mlflow.audit.verdict import Verdict, evaluate_verdict
+from dynamask_mlflow.audit.windows import draw, find_rows, parse_window
 from dynamask_mlflow.audit.workers import Workers
 
 

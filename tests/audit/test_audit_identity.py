@@ -14,7 +14,7 @@ import pytest
 from audit_hospital import hospital
 
 from dynamask_mlflow.audit import AuditConfig, AuditError, audit_history, build_reference, prepare_audit, run_audit
-from dynamask_mlflow.audit.arrays import ExplainedWindow
+from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.cli import main
 
 MODEL = "models:/icu@champion"
@@ -222,7 +222,7 @@ def test_a_reference_rebuilt_without_anchors_holds_no_inputs(place):
 
 
 def test_windows_without_admission_times_are_found_by_their_labels(place, tmp_path):
-    from dynamask_mlflow.audit.stays import find_rows, parse_window
+    from dynamask_mlflow.audit.windows import find_rows, parse_window
 
     data = hospital()
     data.admitted[:] = np.datetime64("NaT")

@@ -11,8 +11,8 @@ from test_audit_verdict import CONFIG, NAMES, stays
 
 from dynamask_mlflow.audit import State
 from dynamask_mlflow.audit import statistics as s
-from dynamask_mlflow.audit.arrays import ExplainedWindow
 from dynamask_mlflow.audit.comparison import compare_windows
+from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.verdict import evaluate_verdict
 
 

@@ -12,10 +12,10 @@ import pytest
 from audit_hospital import hospital
 
 from dynamask_mlflow.audit import AuditError, ShardGroup, StaySource, fit_shard, gather, plan_shards
-from dynamask_mlflow.audit.arrays import ExplainedWindow
 from dynamask_mlflow.audit.errors import NoDataError
+from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.models import resolve_model
-from dynamask_mlflow.audit.stays import draw, find_rows, parse_window
+from dynamask_mlflow.audit.windows import draw, find_rows, parse_window
 
 
 def plan(place, rows=range(200, 224), config=None, **options):

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from dynamask_mlflow.audit import AuditConfig, Verdict
-from dynamask_mlflow.audit.arrays import ExplainedWindow
 from dynamask_mlflow.audit.comparison import compare_windows
+from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.statistics import CanaryResult
 from dynamask_mlflow.audit.verdict import chance, evaluate_verdict, joined, percent
 from dynamask_mlflow.audit.version_state import with_section

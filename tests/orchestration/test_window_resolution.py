@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dynamask_mlflow.audit.errors import AuditError
-from dynamask_mlflow.audit.stays import parse_window
+from dynamask_mlflow.audit.windows import parse_window
 from dynamask_mlflow.orchestration.windows import label_of_days, last_full_period, period_of_cron, resolve_window
 
 MARCH = (datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 4, 1, tzinfo=UTC))

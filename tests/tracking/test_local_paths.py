@@ -10,7 +10,7 @@ import pytest
 from dynamask_mlflow._paths import local_path
 from dynamask_mlflow.audit.errors import AuditError
 from dynamask_mlflow.audit.shards import checked_store
-from dynamask_mlflow.audit.stays import find_rows, parse_window
+from dynamask_mlflow.audit.windows import find_rows, parse_window
 from dynamask_mlflow.evaluation.config import EvaluationConfig
 from dynamask_mlflow.evaluation.sequences import as_sequences
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dynamask_mlflow._npz import ArchiveError, load_arrays
-from dynamask_mlflow.audit.arrays import ExplainedWindow
+from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.evaluation.sequences import Sequences, as_sequences
 
 

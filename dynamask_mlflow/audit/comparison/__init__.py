@@ -1,5 +1,15 @@
-"""Two windows compared: arrays in, a `ComparisonResult` out. Pure functions, without MLflow, torch or files."""
+"""Two windows compared: the arrays of an audit in (`AuditArrays`), every test between them out (`ComparisonResult`)."""
 
+from dynamask_mlflow.audit.comparison.arrays import (
+    ANCHORS,
+    MADE_FROM,
+    MEASURED,
+    OTHERS,
+    REFERENCE,
+    AuditArrays,
+    MadeFrom,
+    load_arrays,
+)
 from dynamask_mlflow.audit.comparison.compare import (
     compare_arrays,
     compare_windows,
@@ -17,17 +27,25 @@ from dynamask_mlflow.audit.comparison.subgroups import (
 )
 
 __all__ = [
+    "ANCHORS",
     "ATTENTION",
     "CALIBRATION",
     "FAITHFULNESS",
+    "MADE_FROM",
+    "MEASURED",
+    "OTHERS",
     "PREDICTED",
     "QUALITY_KINDS",
     "QUALITY_NAMES",
+    "REFERENCE",
+    "AuditArrays",
     "ComparisonResult",
+    "MadeFrom",
     "SubgroupTest",
     "compare_arrays",
     "compare_subgroups",
     "compare_windows",
+    "load_arrays",
     "not_compared",
     "slices_of",
     "trust_of",

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from dynamask_mlflow._provenance import runtime_differences
-from dynamask_mlflow.audit.arrays import AuditArrays, ExplainedWindow
+from dynamask_mlflow.audit.comparison.arrays import AuditArrays
 from dynamask_mlflow.audit.comparison.result import QUALITY_KINDS, ComparisonResult
 from dynamask_mlflow.audit.comparison.subgroups import compare_subgroups
 from dynamask_mlflow.audit.config import AuditConfig
+from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.statistics import (
     CanaryResult,
     DriftTest,

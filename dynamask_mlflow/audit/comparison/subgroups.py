@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from dynamask_mlflow._json import plain
-from dynamask_mlflow.audit.arrays import ExplainedWindow
 from dynamask_mlflow.audit.config import AuditConfig
+from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.statistics import (
     FEW,
     SETTLED,

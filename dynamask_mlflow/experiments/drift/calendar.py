@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dynamask_mlflow.audit.arrays import ExplainedWindow
+from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.statistics import compare_versions
 from dynamask_mlflow.audit.verdict import version_alarms
 from dynamask_mlflow.experiments.drift.data import Case

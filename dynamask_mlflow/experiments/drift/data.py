@@ -17,9 +17,9 @@ import numpy as np
 from torch import nn
 
 from dynamask_mlflow._provenance import code_digest, symbols_of
-from dynamask_mlflow.audit.arrays import ExplainedWindow
 from dynamask_mlflow.audit.config import AuditConfig, permutations_needed
 from dynamask_mlflow.audit.explain_window import explain_window
+from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.shards import code_version
 from dynamask_mlflow.data.dataset import StayDataset
 from dynamask_mlflow.evaluation.sequences import as_sequences

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dynamask_mlflow.audit.arrays import ExplainedWindow
 from dynamask_mlflow.audit.comparison import compare_windows
+from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.history import FINDINGS
 from dynamask_mlflow.audit.statistics import input_test, mean_differences, moved_share, permuted_labels, prediction_test
 from dynamask_mlflow.audit.verdict import Verdict, evaluate_verdict

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dynamask_mlflow.audit.arrays import ExplainedWindow
 from dynamask_mlflow.audit.comparison import SubgroupTest, compare_subgroups
+from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.statistics import Bools, GroupShift
 from dynamask_mlflow.experiments.drift.data import open_case
 from dynamask_mlflow.experiments.drift.draws import take

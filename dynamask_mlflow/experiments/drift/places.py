@@ -11,15 +11,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dynamask_mlflow.audit.arrays import ExplainedWindow
 from dynamask_mlflow.audit.comparison import ComparisonResult, slices_of
 from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.culprit import find_culprits
 from dynamask_mlflow.audit.explain_window import input_summary
+from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.items import ItemRows, read_items
 from dynamask_mlflow.audit.statistics import input_test, permuted_labels, slice_input_test
-from dynamask_mlflow.audit.stays import SHIFTS, Facts, shift_codes_of, shift_numbers
 from dynamask_mlflow.audit.verdict import Violation
+from dynamask_mlflow.audit.windows import SHIFTS, Facts, shift_codes_of, shift_numbers
 from dynamask_mlflow.data.dataset import StayDataset
 from dynamask_mlflow.evaluation.sequences import as_sequences
 from dynamask_mlflow.experiments.cache import cache_folder

@@ -10,7 +10,7 @@ import numpy as np
 from torch import nn
 
 from dynamask_mlflow._provenance import runtime_differences
-from dynamask_mlflow.audit.arrays import ExplainedWindow
+from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.statistics import compare_refit, compare_versions, rounding_limit, rounding_noise
 from dynamask_mlflow.audit.verdict import version_alarms
 from dynamask_mlflow.experiments.drift.changes import Coarse, Swapped, last_bits, rounded

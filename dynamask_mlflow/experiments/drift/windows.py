@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from dynamask_mlflow._states import State
-from dynamask_mlflow.audit.arrays import ExplainedWindow
+from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.data.hospital.motifs import LOOK_ALIKES, MOTIFS
 from dynamask_mlflow.experiments.drift.changes import Change, delayed, missing, other_unit, shifted
 from dynamask_mlflow.experiments.drift.data import Case

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynamask_mlflow.audit.arrays import ExplainedWindow
+from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.experiments.drift.data import Case
 from dynamask_mlflow.experiments.drift.draws import alarms, draw
 from dynamask_mlflow.experiments.drift.windows import CHANGES, changed

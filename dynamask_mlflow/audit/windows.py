@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from dynamask_mlflow._paths import local_path
 from dynamask_mlflow._provenance import digest
-from dynamask_mlflow.audit.arrays import ExplainedWindow
 from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.errors import AuditError, NoDataError
+from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.statistics import Codes, decile_codes
 from dynamask_mlflow.data.dataset import StayDataset, attribute_file, read_meta
 from dynamask_mlflow.data.errors import DataError

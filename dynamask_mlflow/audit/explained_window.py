@@ -1,13 +1,10 @@
-"""What an audit keeps of explained stays, and everything that its verdict is computed from, as arrays and facts.
-
-The arrays stay with the run: anyone can compute the verdict again.
-"""
+"""What an audit keeps of explained stays: where each mask looks, what it is worth, what its inputs were like."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -16,21 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynamask_mlflow._files import atomic_write
-from dynamask_mlflow._npz import load_arrays as load_npz
+from dynamask_mlflow._npz import load_arrays
 from dynamask_mlflow.audit.statistics import Codes, decile_codes, decile_edges
 
 SCHEMA_VERSION = 2
 _BY_STAY = ("ids", "patients", "by_channel", "by_time", "values", "missing", "codes", "effects")
 _ARRAYS = (*_BY_STAY, "attention", "masks")
-MEASURED = "dynamask/measured.npz"
-MADE_FROM = "dynamask/made_from.json"
-# Arrays of an audit beside the window itself: name -> artifact.
-OTHERS = {
-    "canary": "dynamask/canary.npz",
-    "old_window": "dynamask/old_window.npz",
-    "new_anchors": "dynamask/new_anchors.npz",
-}
-REFERENCE, ANCHORS = "dynamask/reference.npz", "dynamask/anchors.npz"
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,7 +174,7 @@ class ExplainedWindow:
     def load(cls, path: str | Path) -> ExplainedWindow:
         """Read what `save` wrote."""
         try:
-            stored = load_npz(path)
+            stored = load_arrays(path)
             meta = json.loads(stored["meta"].tobytes())
         except Exception as error:  # numpy and zipfile report damage in many ways
             raise ValueError(f"Expected measured stays at {path}, but cannot read them: {error}.") from error
@@ -205,96 +193,3 @@ class ExplainedWindow:
             attributes={name: stored[f"attribute/{name}"] for name in meta.get("attributes", ())},
             shift_codes=stored.get("shift_codes", np.zeros((0, 0), dtype=np.int8)),
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class MadeFrom:
-    """What a verdict was made from, beside its arrays.
-
-    Attributes:
-        reference_run_id: the pinned reference, whose anchors the canary is compared with.
-        compared_with: the run whose stays are the reference: the same, or an audit if the reference is rolling.
-        earlier: runs of the audits whose windows were tested together with this one.
-        label: of the reference. under: the version that the tests were asked of, if it is not the audited one.
-        population: stays of the window. changed_anchors: anchors whose inputs in the data are no longer the same.
-        noise, rounding: of the reference. parts: the arrays beside the window that are there, names of `OTHERS`.
-        blockers: kind -> a sentence that forbids a comparison.
-    """
-
-    reference_run_id: str
-    compared_with: str
-    earlier: tuple[str, ...] = ()
-    label: str = ""
-    under: str = ""
-    population: int = 0
-    changed_anchors: int = 0
-    noise: Mapping[str, float] = field(default_factory=dict)
-    rounding: float | None = None
-    parts: tuple[str, ...] = ()
-    blockers: Mapping[str, str] = field(default_factory=dict)
-
-    def to_json(self) -> str:
-        return json.dumps(asdict(self), indent=1)
-
-    @classmethod
-    def from_json(cls, text: str) -> MadeFrom:
-        stored = json.loads(text)
-        return cls(**{**stored, "earlier": tuple(stored["earlier"]), "parts": tuple(stored["parts"])})
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class AuditArrays:
-    """The stays of an audit: of the reference, of the window, and what is set beside them.
-
-    Attributes:
-        anchors, canary: the reference's anchors, as they were and refitted. earlier: windows of the trend.
-        old_window, new_anchors: for a new version: the window under the old one, and the anchors under the new one.
-    """
-
-    made_from: MadeFrom
-    reference: ExplainedWindow
-    current: ExplainedWindow
-    anchors: ExplainedWindow | None = None
-    canary: ExplainedWindow | None = None
-    earlier: tuple[ExplainedWindow, ...] = ()
-    old_window: ExplainedWindow | None = None
-    new_anchors: ExplainedWindow | None = None
-
-    @property
-    def asked(self) -> ExplainedWindow:
-        """The window as the version saw it that the tests are asked of."""
-        return self.current if self.old_window is None else self.old_window
-
-    def save(self, folder: Path) -> dict[str, Any]:
-        """artifact -> file or text: what a run keeps."""
-        files: dict[str, Any] = {MADE_FROM: self.made_from.to_json()}
-        if len(self.current):
-            files[MEASURED] = self.current.save(folder / "measured.npz")
-        for name in self.made_from.parts:
-            files[OTHERS[name]] = getattr(self, name).save(folder / f"{name}.npz")
-        return files
-
-
-Fetch = Callable[[str, str], Path]
-
-
-def from_run(run_id: str, artifact: str) -> Path:
-    """A file of a run, downloaded."""
-    from mlflow.artifacts import download_artifacts
-
-    return Path(download_artifacts(run_id=run_id, artifact_path=artifact))
-
-
-def load_arrays(run_id: str, fetch: Fetch = from_run) -> AuditArrays:
-    """The arrays of an audit. `fetch`: (run, artifact) -> a local file; by default from MLflow."""
-    made_from = MadeFrom.from_json(fetch(run_id, MADE_FROM).read_text(encoding="utf-8"))
-    pinned = made_from.compared_with == made_from.reference_run_id
-    others = {name: ExplainedWindow.load(fetch(run_id, OTHERS[name])) for name in made_from.parts}
-    return AuditArrays(
-        made_from=made_from,
-        reference=ExplainedWindow.load(fetch(made_from.compared_with, REFERENCE if pinned else MEASURED)),
-        current=ExplainedWindow.load(fetch(run_id, MEASURED)),
-        anchors=ExplainedWindow.load(fetch(made_from.reference_run_id, ANCHORS)) if others else None,
-        earlier=tuple(ExplainedWindow.load(fetch(run, MEASURED)) for run in made_from.earlier),
-        **others,
-    )
