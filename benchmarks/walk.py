@@ -4,8 +4,9 @@ A file is counted when a function defined in it is called, in the order of the f
 evaluation is `mlflow.models.evaluate` of one sequence on a local store, from the call to its return. The audit is the
 fit of one shard and the report of its verdict; its reference and its plan are made before. Both run in this process.
 
-The main path is shorter: of a room that computes behind one door (`masks`, `metrics`, `report`, `audit/statistics`)
-only the file that is entered first is counted, and of what lies beside the rooms (`_files`, `_settings`, ...) nothing.
+The main path is shorter: of a room that computes behind one door (`masks`, `metrics`, `report`, and within `audit` its
+`statistics`, `comparison` and `verdict`) only the file that is entered first is counted, and of what lies beside the
+rooms (`_files`, `_settings`, ...) nothing.
 
     python -m benchmarks.walk [--page docs/architecture.md]
 """
@@ -27,7 +28,7 @@ import dynamask_mlflow
 from benchmarks.pages import write_between
 
 PACKAGE = str(Path(str(dynamask_mlflow.__file__)).parent) + "/"
-BEHIND_A_DOOR = ("masks", "metrics", "report", "audit/statistics")
+BEHIND_A_DOOR = ("masks", "metrics", "report", "audit/statistics", "audit/comparison", "audit/verdict")
 
 
 @contextmanager
@@ -151,7 +152,8 @@ def page(found: dict[str, list[str]]) -> str:
         short = main_path(files)
         listed = " → ".join(f"`{file}`" for file in short)
         lines += [
-            f"From {name}: {len(short)} files on the main path of {len(files)} in all ({rooms(files)}).",
+            f"From {name}: {len(short)} files on the main path ({rooms(short)}),",
+            f"of {len(files)} in all ({rooms(files)}).",
             "",
             listed,
             "",

@@ -17,6 +17,7 @@ from dynamask_mlflow.audit.history import AuditEntry
 from dynamask_mlflow.audit.items import ItemRows, read_items
 from dynamask_mlflow.audit.records import AuditRequest
 from dynamask_mlflow.audit.reference import Reference, load_reference, with_outcomes
+from dynamask_mlflow.audit.runs import download
 from dynamask_mlflow.audit.shards import gather_role
 from dynamask_mlflow.audit.verdict import detect_violations, detect_warnings
 from dynamask_mlflow.audit.windows import admission_days, load_stays, parse_window, with_facts
@@ -188,6 +189,4 @@ def _changed_anchors(stored: Reference, request: AuditRequest, config: AuditConf
 
 
 def _measured_of(run_id: str) -> ExplainedWindow:
-    from mlflow.artifacts import download_artifacts
-
-    return ExplainedWindow.load(download_artifacts(run_id=run_id, artifact_path=MEASURED))
+    return ExplainedWindow.load(download(run_id, MEASURED))

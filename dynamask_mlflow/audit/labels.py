@@ -26,6 +26,7 @@ from dynamask_mlflow.audit.runs import (
     close_run,
     conclude_run,
     copied_run,
+    download,
     link_superseded,
     read_artifact_json,
     upload_results,
@@ -101,7 +102,7 @@ def read_labels(path: str | Path) -> dict[str, float]:
 def _relabel(entry: AuditEntry, labels: Labels, experiment: str) -> Relabelled | None:
     try:
         config = AuditConfig.from_mapping(read_artifact_json(entry.run_id, CONFIG))
-        arrays = load_arrays(entry.run_id)
+        arrays = load_arrays(entry.run_id, download)
     except Exception as error:  # an audit of an earlier release, or one that compared nothing
         _logger.warning("dynamask: the audit of %s has no arrays to conclude again: %s", entry.window, error)
         return None

@@ -243,11 +243,15 @@ def pin_reference(ref: ModelRef, run_id: str, window: str, site: str) -> None:
     client.set_model_version_tag(ref.name, ref.version, site_tag(t.REFERENCE_WINDOW, site), window)
 
 
-def read_artifact_json(run_id: str, name: str) -> dict[str, Any]:
+def download(run_id: str, artifact: str) -> Path:
+    """A file of a run, as a local one."""
     from mlflow.artifacts import download_artifacts
 
-    path = download_artifacts(run_id=run_id, artifact_path=name)
-    record: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
+    return Path(download_artifacts(run_id=run_id, artifact_path=artifact))
+
+
+def read_artifact_json(run_id: str, name: str) -> dict[str, Any]:
+    record: dict[str, Any] = json.loads(download(run_id, name).read_text(encoding="utf-8"))
     return record
 
 

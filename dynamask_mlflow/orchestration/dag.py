@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -10,12 +10,11 @@ from zoneinfo import ZoneInfo
 from airflow.sdk import DAG, Asset, AssetAny, AssetOrTimeSchedule, BaseNotifier, CronDataIntervalTimetable
 
 from dynamask_mlflow._model_uri import ModelUri
-from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.orchestration.group import ALERT_ON, EXPERIMENT, audit_task_group
 from dynamask_mlflow.orchestration.hook import DEFAULT
 from dynamask_mlflow.orchestration.messages import AUDIT_DOC
 from dynamask_mlflow.orchestration.options import Execution
-from dynamask_mlflow.orchestration.params import audit_params
+from dynamask_mlflow.orchestration.params import Config, as_config, audit_params
 from dynamask_mlflow.orchestration.windows import Period, period_of_cron
 
 
@@ -31,7 +30,7 @@ def build_audit_dag(
     period: Period | None = None,
     site: str = "default",
     split: str | None = None,
-    config: AuditConfig | Mapping[str, Any] | None = None,
+    config: Config | None = None,
     store: str | None = None,
     experiment: str = EXPERIMENT,
     mlflow_conn_id: str = DEFAULT,
@@ -57,7 +56,7 @@ def build_audit_dag(
     >>> build_audit_dag("models:/icu-mortality@champion", "icu").has_task("fit_shard")
     True
     """
-    settings = config if isinstance(config, AuditConfig) else AuditConfig.from_mapping(config or {})
+    settings = as_config(config)
     source: dict[str, Any] = {
         "model": model, "data": data, "site": site, "split": split, "store": store, "experiment": experiment,
     }  # fmt: skip

@@ -10,10 +10,10 @@ from typing import Any
 from airflow.sdk import task
 from airflow.sdk.exceptions import AirflowFailException
 
-from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.orchestration import steps
 from dynamask_mlflow.orchestration.hook import DEFAULT, MlflowHook
 from dynamask_mlflow.orchestration.options import Execution
+from dynamask_mlflow.orchestration.params import Config, as_config
 from dynamask_mlflow.orchestration.retries import refusals_fail
 
 log = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ def gate_task(
     data: str,
     *,
     limits: Mapping[str, Any] | None = None,
-    config: AuditConfig | Mapping[str, Any] | None = None,
+    config: Config | None = None,
     options: GateOptions | None = None,
     execution: Execution | None = None,
 ) -> Any:
@@ -62,7 +62,7 @@ def gate_task(
     >>> gate.operator.task_id
     'gate'
     """
-    settings = config if isinstance(config, AuditConfig) else AuditConfig.from_mapping(config or {})
+    settings = as_config(config)
     run, chosen = execution or Execution(), options or GateOptions()
 
     def gate(source: dict[str, Any], limits: dict[str, Any], config: dict[str, Any]) -> dict[str, Any]:

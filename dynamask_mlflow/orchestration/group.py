@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 from zoneinfo import ZoneInfo
@@ -14,12 +14,12 @@ from airflow.sdk import Asset, BaseNotifier, TaskGroup, TriggerRule, task
 
 from dynamask_mlflow._model_uri import ModelUri
 from dynamask_mlflow._states import STATES, State
-from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.orchestration import tasks
 from dynamask_mlflow.orchestration.hook import DEFAULT
 from dynamask_mlflow.orchestration.link import MlflowRunLink
 from dynamask_mlflow.orchestration.notifier import MlflowTagNotifier
 from dynamask_mlflow.orchestration.options import Execution
+from dynamask_mlflow.orchestration.params import Config, as_config
 from dynamask_mlflow.orchestration.windows import Period
 
 EXPERIMENT = "dynamask-audits"
@@ -40,7 +40,7 @@ def audit_task_group(
     window: str | None = None,
     site: str = "default",
     split: str | None = None,
-    config: AuditConfig | Mapping[str, Any] | None = None,
+    config: Config | None = None,
     reference_run_id: str | None = None,
     store: str | None = None,
     experiment: str = EXPERIMENT,
@@ -77,7 +77,7 @@ def audit_task_group(
     >>> group.group_id
     'explanation_audit'
     """
-    settings = config if isinstance(config, AuditConfig) else AuditConfig.from_mapping(config or {})
+    settings = as_config(config)
     run, zone = execution or Execution(), ZoneInfo(timezone)
     for name, chosen in (("alert_on", alert_on), ("fail_on", fail_on)):
         if not set(chosen) <= set(STATES):

@@ -26,6 +26,19 @@ _FORM = {
 }
 
 
+Config = AuditConfig | Mapping[str, Any]
+"""Settings of an audit, as a DAG file gives them."""
+
+
+def as_config(config: Config | None) -> AuditConfig:
+    """The settings that a DAG file gives, checked.
+
+    >>> as_config({"instances": 50}).instances, as_config(None) == AuditConfig()
+    (50, True)
+    """
+    return config if isinstance(config, AuditConfig) else AuditConfig.from_mapping(config or {})
+
+
 def audit_params(source: Mapping[str, Any], config: AuditConfig) -> dict[str, Param]:
     """The form of an audit, filled with the DAG's own values."""
     params = _source_params(source) | {

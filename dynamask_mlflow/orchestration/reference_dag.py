@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -10,14 +10,13 @@ from zoneinfo import ZoneInfo
 from airflow.sdk import DAG, Asset, task
 
 from dynamask_mlflow._model_uri import ModelUri
-from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.orchestration import tasks
 from dynamask_mlflow.orchestration.dag import schedule_of
 from dynamask_mlflow.orchestration.group import EXPERIMENT, close_after, fit_and_report
 from dynamask_mlflow.orchestration.hook import DEFAULT
 from dynamask_mlflow.orchestration.messages import REFERENCE_DOC
 from dynamask_mlflow.orchestration.options import Execution
-from dynamask_mlflow.orchestration.params import reference_params
+from dynamask_mlflow.orchestration.params import Config, as_config, reference_params
 
 
 def build_reference_dag(
@@ -32,7 +31,7 @@ def build_reference_dag(
     timezone: str = "UTC",
     assets: Sequence[Asset] = (),
     start_date: datetime | None = None,
-    config: AuditConfig | Mapping[str, Any] | None = None,
+    config: Config | None = None,
     store: str | None = None,
     experiment: str = EXPERIMENT,
     mlflow_conn_id: str = DEFAULT,
@@ -50,7 +49,7 @@ def build_reference_dag(
     >>> build_reference_dag("models:/icu-mortality@champion", "icu", window="2025").dag_id
     'explanation_reference'
     """
-    settings = config if isinstance(config, AuditConfig) else AuditConfig.from_mapping(config or {})
+    settings = as_config(config)
     source = {
         "model": model, "data": data, "window": window, "site": site, "split": split, "store": store,
         "experiment": experiment,

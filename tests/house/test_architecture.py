@@ -50,6 +50,12 @@ FORBIDDEN = {
     "training": {"airflow"},
     "audit": {"airflow"},
 }
+# Rooms within a room that compute behind one door, their `__init__`: what of the room around them they use.
+INNER = {
+    "audit/statistics": set(),
+    "audit/comparison": {"config", "explained_window", "statistics"},
+    "audit/verdict": {"comparison", "config", "culprit", "identity", "statistics"},
+}
 # Beside the rooms, these files may name rooms, as text or for type checkers: the front door and the table of methods.
 DOORS = {"__init__.py", "_method_table.py"}
 # pandas is the format of a result that is asked for.
@@ -99,6 +105,26 @@ def test_a_room_leaves_other_libraries_alone(room: str) -> None:
         tops = {name.split(".")[0] for name in mentioned(path.read_text())}
         here = str(path.relative_to(PACKAGE))
         assert not {t for t in tops & FORBIDDEN[room] if (here, t) not in EXCEPTIONS}, here
+
+
+@pytest.mark.parametrize("inner", sorted(INNER))
+def test_an_inner_room_is_entered_by_its_door(inner: str) -> None:
+    behind = {f"dynamask_mlflow.{inner.replace('/', '.')}.{path.stem}" for path in (PACKAGE / inner).glob("*.py")}
+    for path in PACKAGE.rglob("*.py"):
+        if not path.is_relative_to(PACKAGE / inner):
+            used = mentioned(path.read_text()) & behind
+            assert not used, f"{path.relative_to(PACKAGE)} goes past the door to {sorted(used)}"
+
+
+@pytest.mark.parametrize("inner", sorted(INNER))
+def test_an_inner_room_uses_what_its_arrows_say(inner: str) -> None:
+    outer, _, name = inner.partition("/")
+    used: set[str] = set()
+    for path in (PACKAGE / inner).glob("*.py"):
+        found = mentioned(path.read_text())
+        assert not {each.split(".")[0] for each in found} & {"mlflow", "torch"}, path.name
+        used |= {each.split(".")[2] for each in found if each.startswith(f"dynamask_mlflow.{outer}.")}
+    assert used - {name} == INNER[inner]
 
 
 def test_what_lies_beside_the_rooms_knows_none_of_them() -> None:

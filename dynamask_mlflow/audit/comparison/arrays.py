@@ -92,15 +92,8 @@ class AuditArrays:
 Fetch = Callable[[str, str], Path]
 
 
-def from_run(run_id: str, artifact: str) -> Path:
-    """A file of a run, downloaded."""
-    from mlflow.artifacts import download_artifacts
-
-    return Path(download_artifacts(run_id=run_id, artifact_path=artifact))
-
-
-def load_arrays(run_id: str, fetch: Fetch = from_run) -> AuditArrays:
-    """The arrays of an audit. `fetch`: (run, artifact) -> a local file; by default from MLflow."""
+def load_arrays(run_id: str, fetch: Fetch) -> AuditArrays:
+    """The arrays of an audit. `fetch`: (run, artifact) -> a local file."""
     made_from = MadeFrom.from_json(fetch(run_id, MADE_FROM).read_text(encoding="utf-8"))
     pinned = made_from.compared_with == made_from.reference_run_id
     others = {name: ExplainedWindow.load(fetch(run_id, OTHERS[name])) for name in made_from.parts}

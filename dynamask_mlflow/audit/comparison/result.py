@@ -14,7 +14,7 @@ from dynamask_mlflow.audit.statistics import (
     Floats,
     InputTest,
     PredictionTest,
-    QualityShift,
+    ScaledShift,
     Shift,
     SliceInput,
     TrustResult,
@@ -77,7 +77,7 @@ class ComparisonResult:
     inputs: InputTest | None = None
     slice_inputs: Sequence[SliceInput] = ()
     predictions: PredictionTest | None = None
-    quality: Mapping[str, QualityShift] = field(default_factory=dict)
+    quality: Mapping[str, ScaledShift] = field(default_factory=dict)
     ndcg: float = float("nan")
     trust: TrustResult | None = None
     canary: CanaryResult | None = None

@@ -9,7 +9,7 @@ from dynamask_mlflow.audit.statistics.canary import (
 )
 from dynamask_mlflow.audit.statistics.causes import CauseSplit, split_causes
 from dynamask_mlflow.audit.statistics.drift import DriftTest, drift_test, staged_drift_test
-from dynamask_mlflow.audit.statistics.effect import Effect, moved_share, provable_move, total_variation
+from dynamask_mlflow.audit.statistics.effect import Z975, Effect, moved_share, provable_move, total_variation
 from dynamask_mlflow.audit.statistics.groups import Group, GroupShift, group_differences, group_drift
 from dynamask_mlflow.audit.statistics.inputs import (
     LEVELS,
@@ -33,7 +33,7 @@ from dynamask_mlflow.audit.statistics.predictions import (
     prediction_test,
     staged_prediction_test,
 )
-from dynamask_mlflow.audit.statistics.quality import QualityShift, quality_test, staged_quality_test
+from dynamask_mlflow.audit.statistics.quality import ScaledShift, compare_means, quality_test, staged_quality_test
 from dynamask_mlflow.audit.statistics.ranking import ndcg
 from dynamask_mlflow.audit.statistics.slice_inputs import SliceInput, slice_input_test, staged_slice_input_test
 from dynamask_mlflow.audit.statistics.slices import Rows, Slice, change_point, search_slices, smallest_slice
@@ -45,6 +45,7 @@ __all__ = [
     "LEVELS",
     "SETTLED",
     "UNKNOWN",
+    "Z975",
     "Bools",
     "CanaryResult",
     "CauseSplit",
@@ -58,8 +59,8 @@ __all__ = [
     "Labels",
     "Permutations",
     "PredictionTest",
-    "QualityShift",
     "Rows",
+    "ScaledShift",
     "Shift",
     "Slice",
     "SliceInput",
@@ -70,6 +71,7 @@ __all__ = [
     "change_point",
     "check_trust",
     "classification_scores",
+    "compare_means",
     "compare_refit",
     "compare_versions",
     "decile_codes",

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from dynamask_mlflow.audit.statistics.marginals import Bools, Floats, Labels
 from dynamask_mlflow.audit.statistics.permutation import mean_differences, upper_tail
 
-_Z95, _Z975 = 1.6448536269514722, 1.959963984540054
+_Z95, Z975 = 1.6448536269514722, 1.959963984540054
 _DRAWS = 1000
 
 
@@ -58,8 +58,8 @@ def moved_share(values: Floats, labels: Labels, patients: NDArray[Any], differen
     return Effect(
         observed=observed,
         moved=moved,
-        low=max(0.0, moved - _Z975 * spread) if chance <= 0.025 else 0.0,
-        high=min(1.0, moved + _Z975 * spread),
+        low=max(0.0, moved - Z975 * spread) if chance <= 0.025 else 0.0,
+        high=min(1.0, moved + Z975 * spread),
         lower=max(0.0, moved - _Z95 * spread),
         upper=min(1.0, moved + _Z95 * spread),
     )

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dynamask_mlflow.audit.statistics.effect import standard_error
 from dynamask_mlflow.audit.statistics.marginals import Bools, Floats, Labels
 from dynamask_mlflow.audit.statistics.multiplicity import holm, ranked, scaled, step_down
 from dynamask_mlflow.audit.statistics.permutation import mean_gaps, permuted_labels
-from dynamask_mlflow.audit.statistics.quality import QualityShift
+from dynamask_mlflow.audit.statistics.quality import ScaledShift, compare_means
 
-_Z975 = 1.959963984540054
 SHARE = "attention "  # a number of this name is a share of attention to one channel
 RANKED = ("predicted", "faithfulness")
 
@@ -32,26 +30,18 @@ class Group:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GroupShift(QualityShift):
-    """One number of one group, compared.
+class GroupShift(ScaledShift):
+    """One number of one group, compared: its means in both windows, or within one those of the other stays and its own.
 
     Attributes:
-        measure: which number. reference, current: its means; within one window those of the other stays and
-            of the group.
-        low, high: 95 % confidence interval of the difference, with patients as units.
-        effect: the difference in standard deviations of the reference.
         p_value: by permutation of patients, adjusted over all groups and numbers; of the ranks where the number is
             skewed (`RANKED`).
-        stays: how many of the reference, and of the current window, are behind it.
+        measure: which number. stays: how many of the reference, and of the current window, are behind it.
     """
 
     group: Group
     measure: str
     stays: tuple[int, int]
-
-    @property
-    def difference(self) -> float:
-        return self.current - self.reference
 
 
 def group_drift(
@@ -130,27 +120,11 @@ def _shifts(
 ) -> list[GroupShift]:
     found = []
     for column, name in enumerate(names):
-        known = np.isfinite(values[:, column])
-        now = current[known]
-        if now.sum() < 2 or (~now).sum() < 2:
-            continue
-        part = values[known, column][:, None]
-        before, after = float(part[~now].mean()), float(part[now].mean())
-        margin = _Z975 * float(standard_error(part, now, patients[known])[0])
-        spread = float(part[~now].std())
-        found.append(
-            GroupShift(
-                group=group,
-                measure=name,
-                reference=before,
-                current=after,
-                low=after - before - margin,
-                high=after - before + margin,
-                effect=(after - before) / spread if spread > 0 else 0.0,
-                p_value=float(p[column]),
-                stays=(int((~now).sum()), int(now.sum())),
-            )
-        )
+        now = current[np.isfinite(values[:, column])]
+        stays = (int((~now).sum()), int(now.sum()))
+        if min(stays) >= 2:
+            shift = compare_means(values[:, column], current, patients, float(p[column]))
+            found.append(GroupShift(**asdict(shift), group=group, measure=name, stays=stays))
     return found
 
 

@@ -9,31 +9,48 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dynamask_mlflow.audit.statistics.effect import standard_error
-from dynamask_mlflow.audit.statistics.marginals import Floats, Labels
+from dynamask_mlflow.audit.statistics.effect import Z975, standard_error
+from dynamask_mlflow.audit.statistics.marginals import Bools, Floats, Labels
 from dynamask_mlflow.audit.statistics.multiplicity import scaled, step_down
 from dynamask_mlflow.audit.statistics.permutation import SETTLED, Permutations, mean_gaps
+from dynamask_mlflow.audit.statistics.predictions import Shift
 
 
-@dataclass(frozen=True)
-class QualityShift:
-    """One number a stay, compared between the windows.
+@dataclass(frozen=True, kw_only=True)
+class ScaledShift(Shift):
+    """A shift of means, with its size.
 
     Attributes:
-        reference, current: means. low, high: 95 % confidence interval of their difference.
         effect: the difference in standard deviations of the reference.
-        p_value: by permutation of patients, adjusted over the numbers compared (step-down).
     """
 
-    reference: float
-    current: float
-    low: float
-    high: float
     effect: float
-    p_value: float
 
 
-def quality_test(numbers: Mapping[str, Floats], labels: Labels, patients: NDArray[Any]) -> dict[str, QualityShift]:
+def compare_means(values: Floats, current: Bools, patients: NDArray[Any], p_value: float) -> ScaledShift:
+    """Means of (n,) values of the reference and of the current window, where they are known (not NaN).
+
+    >>> values, current = np.array([1.0, 3.0, 4.0, 6.0, np.nan]), np.array([False, False, True, True, True])
+    >>> shift = compare_means(values, current, np.arange(5), p_value=0.2)
+    >>> shift.reference, shift.current, shift.effect
+    (2.0, 5.0, 3.0)
+    """
+    known = np.isfinite(values)
+    column, now = values[known][:, None], current[known]
+    before, after = float(column[~now].mean()), float(column[now].mean())
+    margin = Z975 * float(standard_error(column, now, patients[known])[0])
+    spread = float(column[~now].std())
+    return ScaledShift(
+        reference=before,
+        current=after,
+        low=after - before - margin,
+        high=after - before + margin,
+        p_value=p_value,
+        effect=(after - before) / spread if spread > 0 else 0.0,
+    )
+
+
+def quality_test(numbers: Mapping[str, Floats], labels: Labels, patients: NDArray[Any]) -> dict[str, ScaledShift]:
     """Compare the means of each (n,) number; those that are not finite everywhere count where they are."""
     compared = {}
     for name, column in numbers.items():
@@ -44,25 +61,14 @@ def quality_test(numbers: Mapping[str, Floats], labels: Labels, patients: NDArra
     if not compared:
         return {}
     p = step_down(scaled(mean_gaps(np.stack(list(compared.values()), axis=1), labels)))
-    found: dict[str, QualityShift] = {}
-    for place, (name, column) in enumerate(compared.items()):
-        known = np.isfinite(column)
-        values, current = column[known][:, None], labels[0, known] > 0
-        before, now = float(values[~current].mean()), float(values[current].mean())
-        error = float(standard_error(values, current, patients[known])[0])
-        spread = float(values[~current].std())
-        found[name] = QualityShift(
-            reference=before,
-            current=now,
-            low=now - before - 1.96 * error,
-            high=now - before + 1.96 * error,
-            effect=(now - before) / spread if spread > 0 else 0.0,
-            p_value=float(p[place]),
-        )
-    return found
+    current = labels[0] > 0
+    return {
+        name: compare_means(column, current, patients, float(chance))
+        for (name, column), chance in zip(compared.items(), p, strict=True)
+    }
 
 
-def staged_quality_test(numbers: Mapping[str, Floats], draws: Permutations) -> dict[str, QualityShift]:
+def staged_quality_test(numbers: Mapping[str, Floats], draws: Permutations) -> dict[str, ScaledShift]:
     """The test with a few permutations, and with all of them if that leaves the matter open."""
     found = quality_test(numbers, draws.few, draws.patients)
     if all(shift.p_value > SETTLED for shift in found.values()):

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dynamask_mlflow.audit.statistics.effect import Z975
 from dynamask_mlflow.audit.statistics.marginals import Bools, Floats
 
 LEAST = 15  # rows of each window inside a slice, and outside it
 REST = 0.25  # of the change inside, what may be left outside
 _DRAWS = 1999
-_Z975 = 1.959963984540054
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,8 +99,8 @@ def search_slices(rows: Rows, seed: int = 0, least: int = LEAST) -> list[Slice]:
             names=tuple(names),
             inside=float(changes[i, 0]),
             outside=float(changes[i, 1]),
-            low=float(gaps[i] - _Z975 * errors[i]),
-            high=float(gaps[i] + _Z975 * errors[i]),
+            low=float(gaps[i] - Z975 * errors[i]),
+            high=float(gaps[i] + Z975 * errors[i]),
             z=float(z[i]),
             p_value=float((1 + (largest >= abs(z[i])).sum()) / (1 + len(largest))),
             share=float(members[i][rows.current].mean()),

@@ -10,6 +10,7 @@ import numpy as np
 
 from dynamask_mlflow._provenance import WEIGHTS
 from dynamask_mlflow.audit.statistics import (
+    Z975,
     CanaryResult,
     DriftTest,
     Effect,
@@ -29,7 +30,6 @@ PERFORMANCE_NAMES = {
     "calibration": "calibration (observed minus predicted)",
     "error": "mean absolute error",
 }
-_Z975 = 1.959963984540054
 
 
 def percent(share: float) -> str:
@@ -67,7 +67,7 @@ def points(change: float, error: float | None = None) -> str:
     value = f"{100 * change:+.1f} points"
     if error is None:
         return value
-    low, high = (100 * (change + sign * _Z975 * error) for sign in (-1, 1))
+    low, high = (100 * (change + sign * Z975 * error) for sign in (-1, 1))
     return f"{value} [{low:.2g}, {high:.2g}]"
 
 
@@ -157,16 +157,10 @@ def mean_sentence(test: PredictionTest, task: str, level: float) -> str:
     )
 
 
-def above_sentence(threshold: float, shift: Shift) -> str:
+def share_sentence(what: str, shift: Shift) -> str:
+    """The share of stays of class 2 went from 14 % to 19 % (+.050 [+.021, +.079], p < .001)."""
     return (
-        f"The share of stays with a predicted risk at or above {threshold:g} went from {percent(shift.reference)} to "
-        f"{percent(shift.current)} ({change(shift)}, {chance(shift.p_value)})."
-    )
-
-
-def class_sentence(kind: int, shift: Shift) -> str:
-    return (
-        f"The share of stays of class {kind} went from {percent(shift.reference)} to {percent(shift.current)} "
+        f"The share of stays {what} went from {percent(shift.reference)} to {percent(shift.current)} "
         f"({change(shift)}, {chance(shift.p_value)})."
     )
 

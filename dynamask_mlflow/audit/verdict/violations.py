@@ -74,18 +74,7 @@ def _quality(result: ComparisonResult, config: AuditConfig) -> list[Violation]:
             f"The {QUALITY_NAMES[name]} changed from {shift.reference:.3g} to {shift.current:.3g} "
             f"({abs(shift.effect):.2g} standard deviations, {messages.chance(shift.p_value)})."
         )
-        found.append(
-            Violation(
-                kind=QUALITY_KINDS[name],
-                subject=name,
-                message=text,
-                value=shift.effect,
-                threshold=config.quality_effect,
-                p_value=shift.p_value,
-                low=shift.low,
-                high=shift.high,
-            )
-        )
+        found.append(_violation(QUALITY_KINDS[name], name, text, shift, config.quality_effect, shift.effect))
     return found
 
 
@@ -156,11 +145,11 @@ def _predictions(test: PredictionTest, task: str, config: AuditConfig) -> list[V
     for threshold, shift in test.above.items():
         least = config.alert_effect * shift.reference
         if shift.p_value <= level and abs(shift.difference) >= least and not found:
-            message = messages.above_sentence(threshold, shift)
+            message = messages.share_sentence(f"with a predicted risk at or above {threshold:g}", shift)
             found.append(_violation("predictions", f"above {threshold:g}", message, shift, least))
     for kind, shift in test.classes.items():
         if shift.p_value <= level and abs(shift.difference) >= config.risk_effect:
-            message = messages.class_sentence(kind, shift)
+            message = messages.share_sentence(f"of class {kind}", shift)
             found.append(_violation("predictions", f"class {kind}", message, shift, config.risk_effect))
     shift = test.distribution
     if not found and shift.p_value <= level and shift.current >= config.input_effect:
@@ -260,12 +249,15 @@ def _direction(kind: str, gap: float, shift: float) -> str:
     return f"values are {'higher' if shift > 0 else 'lower'} in about {percent(gap)} of the stays"
 
 
-def _violation(kind: str, subject: str, message: str, shift: Shift, threshold: float) -> Violation:
+def _violation(
+    kind: str, subject: str, message: str, shift: Shift, threshold: float, value: float | None = None
+) -> Violation:
+    """`value`: what the threshold is of, if it is not the difference."""
     return Violation(
         kind=kind,
         subject=subject,
         message=message,
-        value=shift.difference,
+        value=shift.difference if value is None else value,
         threshold=threshold,
         p_value=shift.p_value,
         low=shift.low,

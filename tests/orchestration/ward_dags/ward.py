@@ -120,23 +120,20 @@ reference = build_reference_dag(MODEL, DATA, dag_id="ward_reference", **SHARED)
 with DAG("ward_group", schedule=None, catchup=False) as grouped:
     audit_task_group(MODEL, DATA, window="2026-0{{ 1 + 1 }}", experiment="grouped", **SHARED)
 
-with DAG("ward_gate", schedule=None) as gate:
-    gate_task(
-        MODEL,
-        "@champion",
-        DATA,
-        limits={"minimum": 20},
-        config=SETTINGS,
-        options=GateOptions(window="2026-02", store=str(ROOT / "store")),
-        execution=QUICK,
-    )
-with DAG("ward_strict_gate", schedule=None) as strict_gate:
-    gate_task(
-        MODEL,
-        "@champion",
-        DATA,
-        limits={"minimum": 1_000_000},
-        config=SETTINGS,
-        options=GateOptions(window="2026-02", store=str(ROOT / "store"), fail_on=("refused", "inconclusive")),
-        execution=QUICK,
-    )
+
+def gate_dag(dag_id: str, minimum: int, **options: Any) -> DAG:
+    with DAG(dag_id, schedule=None) as made:
+        gate_task(
+            MODEL,
+            "@champion",
+            DATA,
+            limits={"minimum": minimum},
+            config=SETTINGS,
+            options=GateOptions(window="2026-02", store=str(ROOT / "store"), **options),
+            execution=QUICK,
+        )
+    return made
+
+
+gate = gate_dag("ward_gate", minimum=20)
+strict_gate = gate_dag("ward_strict_gate", minimum=1_000_000, fail_on=("refused", "inconclusive"))
