@@ -121,13 +121,13 @@ def fit_shard(uri: str, loaded: dict[str, Any] | None = None) -> ShardResult:
     from dynamask_mlflow.audit.models import load_network
 
     config, ref = spec.config, spec.model
+    sequences, patients = read_source(spec.source)
+    if _content(sequences, patients) != spec.content:
+        raise AuditError(f"Expected the stays as they were planned, but {spec.source.to_dict()} changed since.")
     known = {} if loaded is None else loaded
     if ref.uri not in known:
         known[ref.uri] = load_network(ref, config.task)
     model = known[ref.uri]
-    sequences, patients = read_source(spec.source)
-    if _content(sequences, patients) != spec.content:
-        raise AuditError(f"Expected the stays as they were planned, but {spec.source.to_dict()} changed since.")
     settings = model.settings
     if settings is not None and settings.channel_names not in (None, sequences.channel_names):
         raise AuditError(
