@@ -67,17 +67,24 @@ def build_ward(
     return dataset.save(folder)
 
 
-def register(uri: str, artifacts: Path, model: str = MODEL) -> None:
-    """Log and register the network as `champion`."""
+def open_registry(uri: str, artifacts: Path) -> None:
+    """A new MLflow with an experiment for audits and one for training, which is set."""
     import mlflow
-
-    import dynamask_mlflow
 
     mlflow.set_tracking_uri(uri)
     mlflow.set_registry_uri(uri)
     for name in ("dynamask-audits", "training"):
         mlflow.create_experiment(name, artifact_location=(artifacts / name).as_uri())
     mlflow.set_experiment("training")
+
+
+def register(uri: str, artifacts: Path, model: str = MODEL) -> None:
+    """Log and register the network as `champion`."""
+    import mlflow
+
+    import dynamask_mlflow
+
+    open_registry(uri, artifacts)
     with mlflow.start_run():
         example = np.zeros((2, STEPS, len(CHANNELS)), dtype=np.float32)
         dynamask_mlflow.log_model(

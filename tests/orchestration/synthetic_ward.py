@@ -11,6 +11,7 @@ STAYS = 1600
 def make_hospital(root: Path) -> None:
     """Tables, dataset, a small GRU, registered as champion."""
     import mlflow
+    from small_ward import open_registry
 
     import dynamask_mlflow
     from dynamask_mlflow.data import BuildConfig, build, open_source
@@ -29,12 +30,7 @@ def make_hospital(root: Path) -> None:
         (parts[1].x, parts[1].labels),
         TrainConfig(units=16, epochs=6, patience=6, seed=0, threads=1),
     )
-    uri = f"sqlite:///{root}/mlflow.db"
-    mlflow.set_tracking_uri(uri)
-    mlflow.set_registry_uri(uri)
-    for name in ("dynamask-audits", "training"):
-        mlflow.create_experiment(name, artifact_location=(root / "artifacts" / name).as_uri())
-    mlflow.set_experiment("training")
+    open_registry(f"sqlite:///{root}/mlflow.db", root / "artifacts")
     with mlflow.start_run():
         dynamask_mlflow.log_model(
             trained.model.eval(),
