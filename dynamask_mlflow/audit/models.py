@@ -93,8 +93,7 @@ class LoadedModel:
         What the model was logged with (`inputs`, `layout`, `output_key`) holds unless the audit says otherwise.
         """
         from dynamask_mlflow.masks.errors import ModelError
-        from dynamask_mlflow.tracking.open_network import call_settings, open_network
-        from dynamask_mlflow.tracking.unwrap import NoModelError
+        from dynamask_mlflow.tracking.open_network import NoModelError, call_settings, open_network
 
         default = AuditConfig()
         logged = call_settings(self.model)
@@ -118,7 +117,7 @@ def load_network(ref: ModelRef, task: str | None, trust: str | list[str] | None 
     Args:
         trust: names of registered models that may bring code, or "all"; by default the variable DYNAMASK_TRUST.
     """
-    from dynamask_mlflow.tracking.unwrap import reference_of, settings_of
+    from dynamask_mlflow.tracking.open_network import reference_of, settings_of
 
     model = _load(ref, trust)
     settings = settings_of(model)

@@ -31,8 +31,7 @@ def open_model(uri: str, task: str | None, settings: dict[str, Any], sequences: 
     import mlflow
 
     from dynamask_mlflow.masks.config import ExplainConfig
-    from dynamask_mlflow.tracking.open_network import open_network
-    from dynamask_mlflow.tracking.unwrap import reference_of, settings_of
+    from dynamask_mlflow.tracking.open_network import open_network, reference_of, settings_of
 
     model = mlflow.pyfunc.load_model(uri)
     own = settings_of(model)
@@ -62,15 +61,14 @@ def takes_observed(uri: str, x: NDArray[Any], observed: NDArray[Any]) -> bool:
     """Whether the model behind `uri` is told which cells were measured; what else may be wrong is said when it runs."""
     import mlflow
 
-    from dynamask_mlflow.evaluation.sanity import takes_mask
     from dynamask_mlflow.evaluation.sequences import as_sequences
     from dynamask_mlflow.masks.config import ExplainConfig
-    from dynamask_mlflow.tracking.unwrap import differentiable_network, settings_of
+    from dynamask_mlflow.tracking.open_network import differentiable_network, settings_of
 
     try:
         model = mlflow.pyfunc.load_model(uri)
         own = settings_of(model)
         config = own.config() if own else ExplainConfig()
-        return takes_mask(differentiable_network(model), as_sequences(x, observed=observed), config)
+        return as_sequences(x, observed=observed).observed_is_input(differentiable_network(model), config)
     except Exception:
         return False

@@ -19,6 +19,10 @@ from dynamask_mlflow._paths import local_path
 from dynamask_mlflow.evaluation.ragged import padded, padded_like
 
 if TYPE_CHECKING:
+    import torch
+
+    from dynamask_mlflow.masks.binding import Binding
+    from dynamask_mlflow.masks.config import ExplainConfig
     from dynamask_mlflow.masks.side_inputs import SideInputs
 
 SCHEMA_VERSION = 1
@@ -72,6 +76,22 @@ class Sequences:
         from dynamask_mlflow.masks.side_inputs import SideInputs
 
         return SideInputs(self.lengths, self.observed, self.extras)
+
+    def bind(self, network: torch.nn.Module, config: ExplainConfig) -> Binding:
+        """A network and all that it is asked about these sequences.
+
+        Raises:
+            CallError: if it cannot be called with them.
+        """
+        import torch
+
+        from dynamask_mlflow.masks.binding import Binding
+
+        return Binding.of(network, torch.as_tensor(self.x), None, self.side, config)
+
+    def observed_is_input(self, network: torch.nn.Module, config: ExplainConfig) -> bool:
+        """Whether the network is given which cells were measured."""
+        return self.observed is not None and self.bind(network, config).takes_observed
 
     @property
     def exists(self) -> NDArray[np.bool_] | None:

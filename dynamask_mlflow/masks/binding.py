@@ -72,6 +72,11 @@ class Binding:
         return self.missing or not set(self.plan.names) <= {"x"}
 
     @property
+    def takes_observed(self) -> bool:
+        """Whether the model is given which cells were measured."""
+        return not {"observed", "gaps"}.isdisjoint(self.plan.names)
+
+    @property
     def adapted(self) -> bool:
         """Whether the model cannot be called as it is."""
         weights = self.model.parameters() if isinstance(self.model, nn.Module) else iter(())

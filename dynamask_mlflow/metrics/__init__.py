@@ -18,7 +18,7 @@ from dynamask_mlflow.metrics.information import (
     normalized_entropy,
     normalized_information,
 )
-from dynamask_mlflow.metrics.ranking import auprc, auroc
+from dynamask_mlflow.metrics.ranking import auprc, auroc, rank_correlation
 from dynamask_mlflow.metrics.shift import accuracy_shift, cross_entropy_shift, squared_error_shift
 
 __all__ = [
@@ -42,6 +42,7 @@ __all__ = [
     "normalized_information",
     "probability_drop",
     "random_masks",
+    "rank_correlation",
     "replace_by_time_mean",
     "replace_cells",
     "squared_error_shift",

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dynamask_mlflow._files import atomic_write
+from dynamask_mlflow._files import atomic_write, checksum
 from dynamask_mlflow._json import plain
 from dynamask_mlflow._provenance import versions
 from dynamask_mlflow.evaluation.changes import change_record, change_table
@@ -25,7 +25,6 @@ from dynamask_mlflow.evaluation.report_data import instance_metrics, report_data
 from dynamask_mlflow.evaluation.sequences import Sequences
 from dynamask_mlflow.masks.result import DIRECTIONS, Masks
 from dynamask_mlflow.report import heat_map_png, model_card, render_report
-from dynamask_mlflow.tracking.manifest import checksum
 
 _logger = logging.getLogger(__name__)
 

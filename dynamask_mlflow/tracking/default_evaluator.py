@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynamask_mlflow._logs import say
+from dynamask_mlflow._secrets import first_line
 from dynamask_mlflow.tracking.mlflow_internals import default_evaluator
 
 if TYPE_CHECKING:
@@ -73,8 +74,8 @@ def _predictions(model: Any, dataset: SequenceEvaluationDataset, task: str) -> N
     try:
         found = _read(model, dataset, task)
     except Exception as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        say(f"dynamask: MLflow's default evaluator is left out: the model's predictions cannot be read: {reason}")
+        why = first_line(error)
+        say(f"dynamask: MLflow's default evaluator is left out: the model's predictions cannot be read: {why}")
         return None
     if found.ndim > 1:
         say(

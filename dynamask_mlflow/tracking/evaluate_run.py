@@ -23,10 +23,16 @@ from dynamask_mlflow.evaluation.privacy import reason_of, require_salt
 from dynamask_mlflow.masks.process_state import untouched_process
 from dynamask_mlflow.tracking.artifacts import CHANGE_TABLE, TABLE, write_artifacts
 from dynamask_mlflow.tracking.evaluation_dataset import SequenceEvaluationDataset
-from dynamask_mlflow.tracking.metric_log import Point, curve_points, scalar_metrics
-from dynamask_mlflow.tracking.open_network import open_network
-from dynamask_mlflow.tracking.spool import ARTIFACTS, Destination, discard, new_spool, write_manifest
-from dynamask_mlflow.tracking.unwrap import as_given, model_id_of, reference_of, settings_of, task_of
+from dynamask_mlflow.tracking.metric_log import curve_points, scalar_metrics
+from dynamask_mlflow.tracking.open_network import (
+    as_given,
+    model_id_of,
+    open_network,
+    reference_of,
+    settings_of,
+    task_of,
+)
+from dynamask_mlflow.tracking.spool import ARTIFACTS, Destination, Point, discard, new_spool, write_manifest
 from dynamask_mlflow.tracking.upload import upload_or_keep
 
 if TYPE_CHECKING:

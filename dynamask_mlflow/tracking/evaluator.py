@@ -74,7 +74,7 @@ class DynamaskEvaluator(ModelEvaluator):
         from mlflow.exceptions import MlflowException
 
         from dynamask_mlflow.tracking.evaluate_run import run_evaluation
-        from dynamask_mlflow.tracking.unwrap import NoGradientsError
+        from dynamask_mlflow.tracking.open_network import NoGradientsError
 
         try:
             return run_evaluation(

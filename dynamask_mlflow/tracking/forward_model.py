@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynamask_mlflow._logs import say
+from dynamask_mlflow._secrets import first_line
 from dynamask_mlflow.evaluation.sequences import Sequences
 from dynamask_mlflow.masks.config import ExplainConfig
 from dynamask_mlflow.masks.errors import ModelError
@@ -121,7 +122,7 @@ class Predictor:
             try:
                 found = as_array(ask(form(x)), len(x), key)
             except Exception as error:
-                failures.append(f"{words}: {str(error).splitlines()[0][:200] if str(error) else type(error).__name__}")
+                failures.append(f"{words}: {first_line(error)}")
                 continue
             self._form, self.form = form, words
             return found
@@ -252,11 +253,10 @@ def _asked_rows(
     """The model's own answers to the first sequences, or to all of them, with everything that it takes beside x."""
     import torch
 
-    from dynamask_mlflow.evaluation.sanity import bind
     from dynamask_mlflow.masks.adapted_model import AdaptedModel
     from dynamask_mlflow.masks.forward_only import AT_ONCE
 
-    binding = bind(network, sequences, config)
+    binding = sequences.bind(network, config)
     total, parts = min(len(sequences), count or len(sequences)), []
     for start in range(0, total, AT_ONCE):
         rows = torch.arange(start, min(start + AT_ONCE, total))

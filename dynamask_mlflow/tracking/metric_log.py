@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from dynamask_mlflow.evaluation.evaluate import Evaluation
 from dynamask_mlflow.evaluation.explain_and_score import MethodRun
+from dynamask_mlflow.tracking.spool import Point
 
 PREFIX = "dynamask"
-
-
-@dataclass(frozen=True)
-class Point:
-    """One value of one metric. Curves have several, at step = 1000 x area."""
-
-    key: str
-    value: float
-    step: int = 0
 
 
 def scalar_metrics(evaluation: Evaluation, several: bool = False) -> dict[str, float]:
