@@ -14,11 +14,10 @@ from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.runtime import runtime_of
 from dynamask_mlflow.audit.statistics import attention, shares
-from dynamask_mlflow.evaluation.erasure import Eraser
 from dynamask_mlflow.evaluation.evaluate import predicted_labels, risk
 from dynamask_mlflow.evaluation.explain_and_score import Explained, Explainer, explain_and_score
 from dynamask_mlflow.evaluation.privacy import reason_of
-from dynamask_mlflow.evaluation.scoring import removes_mask
+from dynamask_mlflow.evaluation.scoring import Eraser, removes_mask
 from dynamask_mlflow.evaluation.sequences import Sequences
 from dynamask_mlflow.masks.result import Masks
 

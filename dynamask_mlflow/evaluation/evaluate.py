@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from dynamask_mlflow._secrets import first_line
 from dynamask_mlflow._settings import ConfigError
 from dynamask_mlflow.evaluation.config import EvaluationConfig
-from dynamask_mlflow.evaluation.erasure import Floats, answers_every_step
 from dynamask_mlflow.evaluation.explain_and_score import Explained, Explainer, MethodRun, Rows, explain_and_score
 from dynamask_mlflow.evaluation.privacy import hashed, reason_of, warn_of_short_salt
-from dynamask_mlflow.evaluation.scoring import Controls
+from dynamask_mlflow.evaluation.scoring import Controls, Floats, answers_every_step
 from dynamask_mlflow.evaluation.sequences import Sequences
 from dynamask_mlflow.masks.result import Masks
 

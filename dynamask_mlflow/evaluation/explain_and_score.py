@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dynamask_mlflow.evaluation.erasure import Floats
-from dynamask_mlflow.evaluation.scoring import Controls, Scores, score
+from dynamask_mlflow.evaluation.scoring import Controls, Floats, Scores, score
 from dynamask_mlflow.evaluation.sequences import Sequences
 from dynamask_mlflow.masks.config import ExplainConfig
 from dynamask_mlflow.masks.result import Masks

@@ -20,10 +20,10 @@ from dynamask_mlflow.evaluation.config import EvaluationConfig
 from dynamask_mlflow.evaluation.evaluate import Evaluation
 from dynamask_mlflow.evaluation.labels import Labels
 from dynamask_mlflow.evaluation.privacy import hashed
-from dynamask_mlflow.evaluation.profile import profile_of, profile_record
 from dynamask_mlflow.evaluation.report_data import instance_metrics, report_data
 from dynamask_mlflow.evaluation.sequences import Sequences
 from dynamask_mlflow.masks.result import DIRECTIONS, Masks
+from dynamask_mlflow.metrics import Profile, mask_profile
 from dynamask_mlflow.report import heat_map_png, model_card, render_report
 
 _logger = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ def write_artifacts(
     if config.hash_ids:
         evaluation = _with_hashed_ids(evaluation)
     sample, run = evaluation.sample, evaluation.main
-    profile = profile_of(run.masks.masks, sample, config.min_group)
+    profile = mask_profile(run.masks.masks, sample.eligible, sample.exists, config.min_group)
     run.masks.save(folder / MASKS)
     files = [MASKS]
     for method, other in list(evaluation.runs.items())[1:]:
@@ -57,7 +57,7 @@ def write_artifacts(
         other.masks.save(folder / files[-1])
     texts: dict[str, str | bytes] = {
         TABLE: json.dumps(instance_table(evaluation)),
-        PROFILE: json.dumps(profile_record(profile, sample)),
+        PROFILE: json.dumps(_profile_record(profile, sample)),
     }
     if evaluation.changes is not None:
         evaluation.changes.change.save(folder / CHANGE)
@@ -152,6 +152,21 @@ def _record(evaluation: Evaluation, config: EvaluationConfig) -> dict[str, Any]:
         "times": list(sample.times),
         "seconds": {name: plain(value) for name, value in evaluation.seconds.items()},
         "versions": versions("mlflow", "torch", "numpy"),
+    }
+
+
+def _profile_record(profile: Profile, sample: Sequences) -> dict[str, Any]:
+    """The profile as JSON holds it: names beside numbers, null for what is undefined."""
+    channels, times = list(sample.channel_names), list(sample.times)
+    return {
+        "instances": len(sample),
+        "channels": channels,
+        "times": times,
+        "by_channel": plain(profile.by_channel),
+        "by_time": plain(profile.by_time),
+        "by_cell": plain(profile.by_cell),
+        "share_by_channel": plain(profile.share_by_channel),
+        "share_by_time": plain(profile.share_by_time),
     }
 
 

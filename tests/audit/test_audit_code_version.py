@@ -31,7 +31,7 @@ def version_with(monkeypatch: pytest.MonkeyPatch, changed: str, old: str, new: s
     ("changed", "old", "new", "felt"),
     [
         ("audit/statistics/marginals.py", "return ", "return 0 or ", {"nested", "ig"}),
-        ("evaluation/erasure.py", "return ", "return 0 or ", {"nested", "ig"}),
+        ("evaluation/scoring.py", "return ", "return 0 or ", {"nested", "ig"}),
         ("metrics/information.py", "return ", "return 0 or ", {"nested", "ig"}),
         ("masks/ordering.py", "import annotations\n", "import annotations\n# a comment\n", set()),
         ("masks/ordering.py", "return ", "return 0 or ", {"nested"}),
