@@ -13,7 +13,7 @@ from dynamask_mlflow.cli.explain_since import Times, explain_since, say_change, 
 from dynamask_mlflow.cli.inputs import Reading, data_options, open_data
 from dynamask_mlflow.cli.open_model import logged_settings, open_model
 from dynamask_mlflow.cli.setting_flags import given_settings, setting_flags
-from dynamask_mlflow.evaluation.model_channels import as_the_model_names_them
+from dynamask_mlflow.evaluation.model_settings import as_the_model_names_them
 from dynamask_mlflow.masks.config import ExplainConfig
 
 if TYPE_CHECKING:

@@ -48,10 +48,10 @@ def logged_settings(uri: str) -> ModelSettings | None:
     """What the model behind `uri` was logged with by this package; None of other models."""
     from mlflow.artifacts import download_artifacts
 
-    from dynamask_mlflow.evaluation.model_settings import FILE_NAME, ModelSettings
+    from dynamask_mlflow.evaluation.model_settings import SETTINGS_FILE, ModelSettings
 
     try:
-        file = Path(download_artifacts(artifact_uri=f"{uri.rstrip('/')}/{FILE_NAME}"))
+        file = Path(download_artifacts(artifact_uri=f"{uri.rstrip('/')}/{SETTINGS_FILE}"))
     except Exception:  # another flavor; what else may be wrong is said when the model is loaded
         return None
     return ModelSettings.load(file.parent)

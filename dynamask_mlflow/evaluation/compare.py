@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dynamask_mlflow.evaluation.labels import Labels
+from dynamask_mlflow.evaluation.model_settings import Labels
 from dynamask_mlflow.masks.result import Masks
 from dynamask_mlflow.metrics import rank_correlation
 from dynamask_mlflow.report import Compared, Contributions, ReportData, TargetView

@@ -13,7 +13,7 @@ from dynamask_mlflow import metrics
 from dynamask_mlflow.evaluation.config import EvaluationConfig
 from dynamask_mlflow.evaluation.evaluate import Evaluation
 from dynamask_mlflow.evaluation.explain_and_score import MethodRun
-from dynamask_mlflow.evaluation.labels import Labels
+from dynamask_mlflow.evaluation.model_settings import Labels
 from dynamask_mlflow.evaluation.scoring import value_of
 from dynamask_mlflow.evaluation.sequences import Sequences
 from dynamask_mlflow.masks.result import Masks

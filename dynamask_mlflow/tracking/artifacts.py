@@ -18,7 +18,7 @@ from dynamask_mlflow._provenance import versions
 from dynamask_mlflow.evaluation.changes import change_record, change_table
 from dynamask_mlflow.evaluation.config import EvaluationConfig
 from dynamask_mlflow.evaluation.evaluate import Evaluation
-from dynamask_mlflow.evaluation.labels import Labels
+from dynamask_mlflow.evaluation.model_settings import Labels
 from dynamask_mlflow.evaluation.privacy import hashed
 from dynamask_mlflow.evaluation.report_data import instance_metrics, report_data
 from dynamask_mlflow.evaluation.sequences import Sequences

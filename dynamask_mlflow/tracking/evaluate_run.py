@@ -16,9 +16,7 @@ from dynamask_mlflow._settings import check_mapping
 from dynamask_mlflow.evaluation.changes import explain_changes, require_changes
 from dynamask_mlflow.evaluation.config import EvaluationConfig
 from dynamask_mlflow.evaluation.evaluate import Evaluation, evaluate_masks, require_device
-from dynamask_mlflow.evaluation.labels import labels_of
-from dynamask_mlflow.evaluation.model_channels import as_the_model_names_them
-from dynamask_mlflow.evaluation.model_settings import ModelSettings
+from dynamask_mlflow.evaluation.model_settings import ModelSettings, as_the_model_names_them, labels_of
 from dynamask_mlflow.evaluation.privacy import reason_of, require_salt
 from dynamask_mlflow.masks.process_state import untouched_process
 from dynamask_mlflow.tracking.artifacts import CHANGE_TABLE, TABLE, write_artifacts

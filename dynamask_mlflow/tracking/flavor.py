@@ -13,8 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynamask_mlflow._version import __version__
-from dynamask_mlflow.evaluation.model_settings import FILE_NAME, ModelSettings
-from dynamask_mlflow.evaluation.reference_set import load_reference, reference_set, save_reference
+from dynamask_mlflow.evaluation.model_settings import (
+    SETTINGS_FILE,
+    ModelSettings,
+    load_reference,
+    reference_set,
+    save_reference,
+)
 from dynamask_mlflow.evaluation.sequence_model import SequenceModel
 from dynamask_mlflow.tracking.example import Example
 
@@ -152,7 +157,7 @@ def save_model(
     settings.save(path)
     if others is not None:
         save_reference(others, path)
-    mlflow_model.add_flavor(FLAVOR_NAME, data=FILE_NAME, dynamask_version=__version__, task=task)
+    mlflow_model.add_flavor(FLAVOR_NAME, data=SETTINGS_FILE, dynamask_version=__version__, task=task)
     python_function = mlflow_model.flavors["python_function"]
     python_function["loader_module"] = _LOADER
     python_function.pop("data", None)  # so that the loader is given the model's root

@@ -13,7 +13,7 @@ from dynamask_mlflow.evaluation.changes import explain_changes
 from dynamask_mlflow.evaluation.compare import Evaluated, compare_evaluations
 from dynamask_mlflow.evaluation.config import EvaluationConfig
 from dynamask_mlflow.evaluation.evaluate import Evaluation, evaluate_masks
-from dynamask_mlflow.evaluation.labels import Labels
+from dynamask_mlflow.evaluation.model_settings import Labels
 from dynamask_mlflow.evaluation.report_data import report_data
 from dynamask_mlflow.evaluation.sequences import as_sequences
 from dynamask_mlflow.metrics import mask_profile

@@ -16,8 +16,7 @@ import torch
 from dynamask_mlflow.evaluation.changes import explain_changes
 from dynamask_mlflow.evaluation.config import EvaluationConfig
 from dynamask_mlflow.evaluation.evaluate import evaluate_masks
-from dynamask_mlflow.evaluation.labels import Labels, labels_of
-from dynamask_mlflow.evaluation.model_settings import ModelSettings
+from dynamask_mlflow.evaluation.model_settings import Labels, ModelSettings, labels_of
 from dynamask_mlflow.evaluation.report_data import report_data
 from dynamask_mlflow.evaluation.sequences import as_sequences
 from dynamask_mlflow.metrics import mask_profile
