@@ -150,10 +150,10 @@ def _load_with_code(uri: str) -> Any:
     """Our own flavor directly: as a pyfunc, MLflow would compare all installed packages first, for a second."""
     from mlflow.models import get_model_info
 
-    from dynamask_mlflow.tracking import flavor
+    from dynamask_mlflow.tracking.loading import FLAVOR_NAME, load_model
 
-    if flavor.FLAVOR_NAME in (get_model_info(uri).flavors or {}):
-        return flavor.load_model(uri)
+    if FLAVOR_NAME in (get_model_info(uri).flavors or {}):
+        return load_model(uri)
     import mlflow.pyfunc
 
     return mlflow.pyfunc.load_model(uri)

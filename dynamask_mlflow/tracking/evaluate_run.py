@@ -20,7 +20,7 @@ from dynamask_mlflow.evaluation.model_settings import ModelSettings, as_the_mode
 from dynamask_mlflow.evaluation.privacy import reason_of, require_salt
 from dynamask_mlflow.masks.process_state import untouched_process
 from dynamask_mlflow.tracking.artifacts import CHANGE_TABLE, TABLE, write_artifacts
-from dynamask_mlflow.tracking.evaluation_dataset import SequenceEvaluationDataset
+from dynamask_mlflow.tracking.dataset import SequenceEvaluationDataset
 from dynamask_mlflow.tracking.metric_log import curve_points, scalar_metrics
 from dynamask_mlflow.tracking.open_network import (
     as_given,

@@ -16,12 +16,12 @@ from dynamask_mlflow._version import __version__
 from dynamask_mlflow.evaluation.model_settings import (
     SETTINGS_FILE,
     ModelSettings,
-    load_reference,
     reference_set,
     save_reference,
 )
 from dynamask_mlflow.evaluation.sequence_model import SequenceModel
 from dynamask_mlflow.tracking.example import Example
+from dynamask_mlflow.tracking.loading import FLAVOR_NAME, inference_params
 
 if TYPE_CHECKING:
     import os
@@ -32,9 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from dynamask_mlflow.masks.config import Task
-    from dynamask_mlflow.tracking.pyfunc_wrapper import PyfuncWrapper
 
-FLAVOR_NAME = "dynamask"
 _LOADER = "dynamask_mlflow"
 
 
@@ -106,6 +104,7 @@ def save_model(
         >>> import torch
         >>> from dynamask_mlflow import load_model
         >>> network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(10, 2))
+        >>> from dynamask_mlflow import load_model
         >>> save_model(network, "model", task="classification", input_example=np.zeros((2, 5, 2)))
         >>> load_model("model").predict(np.zeros((3, 5, 2))).shape
         (3,)
@@ -180,11 +179,11 @@ def log_model(
     `params`, `tags`, `step`, `model_type`, `model_id`, `await_registration_for`).
 
     Example:
-        >>> import mlflow, torch
+        >>> import dynamask_mlflow, mlflow, torch
         >>> network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(10, 2))
         >>> with mlflow.start_run():
         ...     info = log_model(network, name="tiny", task="classification", input_example=np.zeros((2, 5, 2)))
-        >>> load_model(info.model_uri).settings.channels
+        >>> dynamask_mlflow.load_model(info.model_uri).settings.channels
         2
     """
     from mlflow.models import Model
@@ -202,49 +201,6 @@ def log_model(
     return info
 
 
-def load_model(
-    model_uri: str, dst_path: str | None = None, device: str = "auto", untrusted: bool = False
-) -> SequenceModel:
-    """Load a model of this flavor from any URI MLflow knows; `untrusted` refuses what could run code.
-
-    Example:
-        >>> load_model("models:/icu-mortality@champion").settings.task
-        'classification'
-    """
-    from mlflow.artifacts import download_artifacts
-
-    local = download_artifacts(artifact_uri=str(model_uri), dst_path=dst_path)
-    if untrusted:
-        from dynamask_mlflow.tracking.untrusted import UntrustedModelError, load_folder
-
-        model = load_folder(local, device)
-        if not isinstance(model, SequenceModel):
-            raise UntrustedModelError("Expected a model of the dynamask flavor, but it has none.")
-        return model
-    return _load(local, device)
-
-
-def _load(path: str, device: str) -> SequenceModel:
-    import mlflow.pytorch
-    from mlflow.models import Model
-
-    settings = ModelSettings.load(path)
-    network = mlflow.pytorch.load_model(path, weights_only=False)
-    return SequenceModel(network, settings, device, Model.load(path).model_id, load_reference(path))
-
-
-def _load_pyfunc(path: str, model_config: Mapping[str, Any] | None = None) -> PyfuncWrapper:
-    """Called by `mlflow.pyfunc.load_model` with the model's root."""
-    from mlflow.environment_variables import MLFLOW_DEFAULT_PREDICTION_DEVICE
-
-    from dynamask_mlflow.tracking.pyfunc_wrapper import PyfuncWrapper, inference_params, refuse_unknown_params
-
-    refuse_unknown_params(frozenset(spec.name for spec in inference_params().params))
-    preferred = MLFLOW_DEFAULT_PREDICTION_DEVICE.get()  # type: ignore[no-untyped-call]
-    device = (model_config or {}).get("device") or preferred or "auto"
-    return PyfuncWrapper(_load(path, device))
-
-
 def _labels(given: Mapping[str, Any] | None) -> dict[str, Any]:
     known = ("class_names", "time_unit", "channel_labels", "units")
     for name in given or {}:
@@ -256,8 +212,6 @@ def _labels(given: Mapping[str, Any] | None) -> dict[str, Any]:
 def _signature(model: SequenceModel, example: Example) -> ModelSignature:
     from mlflow.models import ModelSignature
     from mlflow.types import Schema, TensorSpec
-
-    from dynamask_mlflow.tracking.pyfunc_wrapper import inference_params
 
     result = model.predict(example.data)
     return ModelSignature(

@@ -113,9 +113,9 @@ def test_what_lies_beside_the_rooms_knows_none_of_them() -> None:
         "import dynamask_mlflow.tracking.flavor",
         "from dynamask_mlflow import tracking",
         "from dynamask_mlflow.tracking import flavor",
-        "METHODS = {'ig': 'dynamask_mlflow.tracking.flavor:load_model'}",
+        "METHODS = {'ig': 'dynamask_mlflow.tracking.loading:load_model'}",
         "METHODS = {name: f'dynamask_mlflow.tracking.flavor:{name}' for name in ()}",
-        "def late():\n    from dynamask_mlflow.tracking.flavor import load_model",
+        "def late():\n    from dynamask_mlflow.tracking.loading import load_model",
     ],
 )
 def test_the_walk_sees_every_way_to_name_a_room(source: str) -> None:
