@@ -104,7 +104,6 @@ def save_model(
         >>> import torch
         >>> from dynamask_mlflow import load_model
         >>> network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(10, 2))
-        >>> from dynamask_mlflow import load_model
         >>> save_model(network, "model", task="classification", input_example=np.zeros((2, 5, 2)))
         >>> load_model("model").predict(np.zeros((3, 5, 2))).shape
         (3,)

@@ -20,7 +20,7 @@ ARROWS = {
     "saliency": {"masks"},
     "data": set(),
     "evaluation": {"masks", "metrics", "report"},
-    "tracking": {"masks", "metrics", "report", "evaluation"},
+    "tracking": {"masks", "metrics", "evaluation"},
     "training": {"data", "metrics", "tracking"},
     "audit": {"masks", "report", "data", "evaluation", "tracking"},
     "orchestration": {"audit", "data"},
