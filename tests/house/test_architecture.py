@@ -53,7 +53,7 @@ FORBIDDEN = {
 # Beside the rooms, these files may name rooms, as text or for type checkers: the front door and the table of methods.
 DOORS = {"__init__.py", "_method_table.py"}
 # pandas is the format of a result that is asked for.
-EXCEPTIONS = {("masks/result.py", "pandas"), ("masks/change/result.py", "pandas")}
+EXCEPTIONS = {(f"masks/{file}.py", "pandas") for file in ("result", "change/result", "instance_result")}
 
 A_PLACE = re.compile(r"dynamask_mlflow(\.\w+)+(:\w+)?")
 
