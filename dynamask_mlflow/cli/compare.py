@@ -50,7 +50,7 @@ def compare(run_a: str, run_b: str, out: Path, tracking_uri: str | None, as_json
 
 
 def distinct(first: Evaluated, second: Evaluated) -> tuple[Evaluated, Evaluated]:
-    """Two names that can be told apart."""
+    """Two names that differ."""
     from dataclasses import replace
 
     if first.label != second.label:

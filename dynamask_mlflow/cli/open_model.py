@@ -58,7 +58,7 @@ def logged_settings(uri: str) -> ModelSettings | None:
 
 
 def takes_observed(uri: str, x: NDArray[Any], observed: NDArray[Any]) -> bool:
-    """Whether the model behind `uri` is told which cells were measured; what else may be wrong is said when it runs."""
+    """Whether the model behind `uri` is given which cells were measured. Other errors are raised when it runs."""
     import mlflow
 
     from dynamask_mlflow.evaluation.sequences import as_sequences

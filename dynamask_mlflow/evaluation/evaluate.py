@@ -30,7 +30,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """Masks of a sample, and what they are worth.
+    """Masks of a sample, and their scores.
 
     Attributes:
         task: "classification" or "regression".

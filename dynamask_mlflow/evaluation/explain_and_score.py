@@ -101,7 +101,7 @@ class Explainer:
         return parts[0] if len(parts) == 1 else Masks.concatenate(parts), np.isin(rows, done.rows), done.failures
 
     def with_known_output(self, sample: Sequences) -> Self:
-        """The same, with logits or probabilities told apart once: perturbed inputs must not change the reading."""
+        """The same, with logits and probabilities distinguished once: perturbed inputs must not change the reading."""
         from dynamask_mlflow.masks.binding import open_bound
         from dynamask_mlflow.masks.black_box import frozen, resolve_device
 

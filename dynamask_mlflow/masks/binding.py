@@ -81,8 +81,8 @@ class Binding:
         """Whether the model cannot be called as it is."""
         weights = self.model.parameters() if isinstance(self.model, nn.Module) else iter(())
         other = any(w.is_floating_point() and w.dtype != torch.float32 for w in weights)
-        told = self.call.channels_first or self.call.time_first or self.call.output_key is not None
-        return self.widened or other or told or self.reads_output or not self.plan.is_plain
+        stated = self.call.channels_first or self.call.time_first or self.call.output_key is not None
+        return self.widened or other or stated or self.reads_output or not self.plan.is_plain
 
     def _further(self) -> list[str]:
         return [name for name in self.plan.names if name != "x"]

@@ -112,7 +112,7 @@ def save_model(
     from mlflow.models import Model
 
     example = Example.of(input_example)
-    told = {"inputs": None if inputs is None else dict(inputs), "layout": layout, "output_key": output_key}
+    call = {"inputs": None if inputs is None else dict(inputs), "layout": layout, "output_key": output_key}
     settings = ModelSettings(
         task=cast("Task", task),
         output=output or "",
@@ -122,7 +122,7 @@ def save_model(
         times=None if times is None else tuple(times),
         preprocessing=preprocessing,
         **_labels(labels),
-        explain={**(explain or {}), **{name: value for name, value in told.items() if value is not None}},
+        explain={**(explain or {}), **{name: value for name, value in call.items() if value is not None}},
         padding=padding if padding is None or isinstance(padding, str | float | int) else tuple(padding),
         threshold=threshold,
     )

@@ -73,9 +73,9 @@ class Predictor:
             return tuple(str(spec.name) for spec in self._specs)
         if self._columns is not None:
             return ("x", *self._columns.others)
-        told = getattr(self._model, "arguments", ())
+        stated = getattr(self._model, "arguments", ())
         session = getattr(self._inner, "get_inputs", None)  # of onnxruntime
-        names = [str(each.name) for each in session()] if callable(session) else list(told)
+        names = [str(each.name) for each in session()] if callable(session) else list(stated)
         return tuple(names) if len(names) > 1 and self._schema is None else ("x",)
 
     def __call__(self, x: NDArray[np.float32] | None = None, **named: NDArray[Any]) -> NDArray[Any]:
@@ -272,7 +272,7 @@ def _fits(spec: Any, *wanted: int) -> bool:
 
 
 def _shaped(values: NDArray[Any], spec: Any) -> NDArray[Any]:
-    """An input in the shape and type that a signature tells."""
+    """An input in the shape and type of a signature."""
     forms = [values]
     if values.ndim == 3:
         forms += [values.transpose(0, 2, 1), values.reshape(len(values), -1)]

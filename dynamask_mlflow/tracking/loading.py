@@ -99,7 +99,7 @@ class PyfuncWrapper:
 
         A row has the prediction, probability, target, direction, answer and reference answer, area, and as nested lists
         (T x d) the mask's coefficients, its whole cells and the signed attributions; with the model's channel names and
-        times. With `explain_change` a row tells what changed from `since` to `until`.
+        times. With `explain_change` a row says what changed from `since` to `until`.
         """
         given = {name: value for name, value in (params or {}).items() if value is not None}
         given_data = model_data(data)

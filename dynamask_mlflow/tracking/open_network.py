@@ -156,7 +156,7 @@ def differentiable_network(model: Any) -> torch.nn.Module:
 
 
 def layout_of(model: Any, shape: tuple[int, ...]) -> Literal["auto", "channels_first"]:
-    """The layout that a logged signature tells: channels first where it has (d, T) and the data have (T, d)."""
+    """The layout of a logged signature: channels first where it has (d, T) and the data have (T, d)."""
     signature = getattr(getattr(model, "metadata", None), "signature", None)
     try:
         inner = tuple(int(size) for size in signature.inputs.inputs[0].shape[1:])  # type: ignore[union-attr]
