@@ -103,19 +103,10 @@ def _asked(options: dict[str, Any]) -> Times | None:
 
 def explain_sequences(uri: str, sequences: Sequences, task: str | None, settings: dict[str, Any]) -> Masks:
     """Masks of all the sequences by the model behind `uri`."""
-    from dynamask_mlflow.masks.explain import explain as explain_arrays
+    from dynamask_mlflow.evaluation.explain_and_score import Explainer
 
     model = open_model(uri, task, settings, sequences)
-    return explain_arrays(
-        model.network,
-        sequences.x,
-        task=model.task,
-        lengths=sequences.lengths,
-        observed=sequences.observed,
-        extras=sequences.extras,
-        reference=model.reference,
-        config=model.config,
-    )
+    return Explainer(model.network, model.task, model.config, model.reference).masks_of(sequences)
 
 
 def top_cells(masks: Masks, sequences: Sequences, row: int, count: int) -> dict[str, Any]:

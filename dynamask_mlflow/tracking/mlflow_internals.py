@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dynamask_mlflow.tracking.dataset import SequenceEvaluationDataset
 
 _MARK = "_knows_sequences"
-_TASKS = {"classifier": "classification", "regressor": "regression"}
+_TASKS = {"classifier": "classification", "regressor": "regression"}  # of MLflow's own evaluators
 PARAMS_LOGGER = "mlflow.models.utils"
 PARAMS_BEGIN, PARAMS_MIDDLE = "Unrecognized params ", " are ignored for inference. Supported params are: "
 
