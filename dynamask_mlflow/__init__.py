@@ -18,12 +18,11 @@ if TYPE_CHECKING:
     from dynamask_mlflow.masks.result import Masks
     from dynamask_mlflow.tracking.endpoint import Endpoint
     from dynamask_mlflow.tracking.flavor import (
-        _load_pyfunc,
         get_default_pip_requirements,
-        load_model,
         log_model,
         save_model,
     )
+    from dynamask_mlflow.tracking.loading import _load_pyfunc, load_model
 
 _HOMES = {
     "Change": "masks.change.result",
@@ -33,9 +32,9 @@ _HOMES = {
     "Masks": "masks.result",
     "explain": "masks.explain",
     "explain_change": "masks.change.explain_change",
-    "_load_pyfunc": "tracking.flavor",
+    "_load_pyfunc": "tracking.loading",
     "get_default_pip_requirements": "tracking.flavor",
-    "load_model": "tracking.flavor",
+    "load_model": "tracking.loading",
     "log_model": "tracking.flavor",
     "save_model": "tracking.flavor",
 }

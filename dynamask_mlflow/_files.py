@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import tempfile
 from collections.abc import Iterator
@@ -28,3 +29,9 @@ def atomic_write(path: Path, text: str | bytes) -> None:
     """Write a file that appears whole or not at all."""
     with atomic_file(path) as file:
         file.write(text.encode() if isinstance(text, str) else text)
+
+
+def checksum(path: Path) -> str:
+    """SHA-256 of a file's content, in hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

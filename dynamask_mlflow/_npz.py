@@ -1,14 +1,19 @@
-"""Reading npz files of unknown origin: sizes are checked before anything is expanded, objects are refused."""
+"""npz files: written whole, without pickle; read with sizes checked before anything is expanded, objects refused."""
 
 from __future__ import annotations
 
+import json
 import os
 import zipfile
+from collections.abc import Mapping
 from math import prod
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from dynamask_mlflow._files import atomic_file
 
 MAX_BYTES = 1 << 32
 MAX_BYTES_VARIABLE = "DYNAMASK_MAX_BYTES"
@@ -18,6 +23,30 @@ _LONGEST_HEADER = 20000
 
 class ArchiveError(ValueError):
     """The file is no npz archive that can be read safely; the message says why."""
+
+
+def save_archive(path: Path, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Path:
+    """Write arrays by name, and beside them a JSON object; the file appears whole or not at all."""
+    text = json.dumps(meta, sort_keys=True).encode()
+    with atomic_file(path) as file:
+        np.savez_compressed(file, meta=np.frombuffer(text, dtype=np.uint8), **arrays)  # type: ignore[arg-type]
+    return path
+
+
+def load_archive(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """The JSON object and the arrays that `save_archive` wrote.
+
+    Raises:
+        ValueError: if the file is none; the message says that a file of `kind` was expected.
+    """
+    try:
+        stored = load_arrays(path)
+        meta = json.loads(stored.pop("meta").tobytes())
+        if not isinstance(meta, dict):
+            raise ArchiveError(f"Expected a JSON object beside the arrays, but got {type(meta).__name__}")
+    except (KeyError, ValueError) as error:
+        raise ValueError(f"Expected a file of {kind} at {path}, but it cannot be read: {error}.") from error
+    return meta, stored
 
 
 def load_arrays(path: str | os.PathLike[str], max_bytes: int | None = None) -> dict[str, NDArray[Any]]:

@@ -99,3 +99,9 @@ def _decoded(found: re.Match[str]) -> str:
         if _cleaned(plain) != plain:
             return _cleaned(unquote_plus(plain))
     return word
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's text, without credentials."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return without_secrets(lines[0])[:300]

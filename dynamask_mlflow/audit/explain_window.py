@@ -14,12 +14,10 @@ from dynamask_mlflow._provenance import runtime_of
 from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.statistics import attention, shares
-from dynamask_mlflow.evaluation.erasure import Eraser
+from dynamask_mlflow.evaluation.evaluate import predicted_labels, risk
 from dynamask_mlflow.evaluation.explain_and_score import Explained, Explainer, explain_and_score
 from dynamask_mlflow.evaluation.privacy import reason_of
-from dynamask_mlflow.evaluation.sampling import predicted_labels, risk
-from dynamask_mlflow.evaluation.sanity import takes_mask
-from dynamask_mlflow.evaluation.scoring import removes_mask
+from dynamask_mlflow.evaluation.scoring import Eraser, removes_mask
 from dynamask_mlflow.evaluation.sequences import Sequences
 from dynamask_mlflow.masks.black_box import resolve_device
 from dynamask_mlflow.masks.result import Masks
@@ -61,7 +59,7 @@ def _measure(
 ) -> ExplainedWindow:
     begin = time.perf_counter()
     # A network that takes the mask of measured cells is always given it.
-    keep_mask = config.measured_only or takes_mask(explainer.network, sequences, explainer.config)
+    keep_mask = config.measured_only or sequences.observed_is_input(explainer.network, explainer.config)
     candidates = sequences if keep_mask else replace(sequences, observed=None)
     try:
         explained = explain_and_score({"audit": explainer}, candidates)

@@ -93,8 +93,7 @@ class LoadedModel:
         What the model was logged with (`inputs`, `layout`, `output_key`) holds unless the audit says otherwise.
         """
         from dynamask_mlflow.masks.errors import ModelError
-        from dynamask_mlflow.tracking.open_network import call_settings, open_network
-        from dynamask_mlflow.tracking.unwrap import NoModelError
+        from dynamask_mlflow.tracking.open_network import NoModelError, call_settings, open_network
 
         default = AuditConfig()
         logged = call_settings(self.model)
@@ -118,7 +117,7 @@ def load_network(ref: ModelRef, task: str | None, trust: str | list[str] | None 
     Args:
         trust: names of registered models that may bring code, or "all"; by default the variable DYNAMASK_TRUST.
     """
-    from dynamask_mlflow.tracking.unwrap import reference_of, settings_of
+    from dynamask_mlflow.tracking.open_network import reference_of, settings_of
 
     model = _load(ref, trust)
     settings = settings_of(model)
@@ -151,10 +150,10 @@ def _load_with_code(uri: str) -> Any:
     """Our own flavor directly: as a pyfunc, MLflow would compare all installed packages first, for a second."""
     from mlflow.models import get_model_info
 
-    from dynamask_mlflow.tracking import flavor
+    from dynamask_mlflow.tracking.loading import FLAVOR_NAME, load_model
 
-    if flavor.FLAVOR_NAME in (get_model_info(uri).flavors or {}):
-        return flavor.load_model(uri)
+    if FLAVOR_NAME in (get_model_info(uri).flavors or {}):
+        return load_model(uri)
     import mlflow.pyfunc
 
     return mlflow.pyfunc.load_model(uri)

@@ -36,7 +36,7 @@ from dynamask_mlflow.audit.windows import dataset_digest, draw, find_rows, load_
 from dynamask_mlflow.audit.workers import Workers
 from dynamask_mlflow.evaluation.sequences import Sequences
 from dynamask_mlflow.tracking.filters import equals
-from dynamask_mlflow.tracking.retries import short_retries
+from dynamask_mlflow.tracking.upload import short_retries
 
 _MEASURED, _ANCHORS = "dynamask/reference.npz", "dynamask/anchors.npz"
 _INPUTS, _RECORD = "dynamask/anchor_inputs.npz", "dynamask/reference.json"

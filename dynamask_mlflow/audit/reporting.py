@@ -12,6 +12,7 @@ from typing import Any
 from dynamask_mlflow._files import atomic_write
 from dynamask_mlflow._json import plain
 from dynamask_mlflow._provenance import digest
+from dynamask_mlflow._secrets import first_line
 from dynamask_mlflow.audit import tags as t
 from dynamask_mlflow.audit.compare_shards import Comparison, compare_shards, search_culprits, trend_entries, trend_label
 from dynamask_mlflow.audit.comparison import MADE_FROM, MadeFrom, not_compared
@@ -24,8 +25,7 @@ from dynamask_mlflow.audit.runs import close_run, conclude_run, copied_run, excl
 from dynamask_mlflow.audit.verdict import Verdict, evaluate_verdict
 from dynamask_mlflow.audit.version_state import publish_version_state
 from dynamask_mlflow.audit.windows import parse_window
-from dynamask_mlflow.tracking.errors import first_line
-from dynamask_mlflow.tracking.retries import short_retries
+from dynamask_mlflow.tracking.upload import short_retries
 
 VERDICT_FILE = "dynamask/verdict.json"
 VIOLATIONS, REPORT = "dynamask/violations.json", "dynamask/audit.html"

@@ -33,7 +33,7 @@ from dynamask_mlflow.audit.verdict import Verdict
 from dynamask_mlflow.audit.version_state import note_failure
 from dynamask_mlflow.audit.windows import check_attributes, dataset_channels, draw, find_rows, parse_window
 from dynamask_mlflow.audit.workers import Progress, Workers
-from dynamask_mlflow.tracking.retries import short_retries
+from dynamask_mlflow.tracking.upload import short_retries
 
 
 def prepare_audit(source: AuditSource, config: AuditConfig | None = None) -> AuditRequest:

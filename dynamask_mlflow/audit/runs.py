@@ -25,7 +25,7 @@ from dynamask_mlflow.audit.identity import site_tag
 from dynamask_mlflow.audit.models import ModelRef
 from dynamask_mlflow.audit.verdict import Verdict
 from dynamask_mlflow.tracking.filters import tag_equals
-from dynamask_mlflow.tracking.metric_log import Point
+from dynamask_mlflow.tracking.spool import Point
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -147,9 +147,8 @@ def upload_results(
     """
     import mlflow
 
-    from dynamask_mlflow.tracking.retries import patiently
     from dynamask_mlflow.tracking.spool import ARTIFACTS, Destination, discard, new_spool, write_manifest
-    from dynamask_mlflow.tracking.upload import upload
+    from dynamask_mlflow.tracking.upload import patiently, upload
 
     uri = mlflow.get_tracking_uri()
     spool = new_spool(None, run_id)

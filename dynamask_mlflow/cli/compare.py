@@ -14,7 +14,7 @@ from dynamask_mlflow.cli.common import AS_JSON, TRACKING, quiet, reported, track
 
 if TYPE_CHECKING:
     from dynamask_mlflow.evaluation.compare import Evaluated
-    from dynamask_mlflow.evaluation.labels import Labels
+    from dynamask_mlflow.evaluation.model_settings import Labels
 
 
 @click.command()
@@ -50,7 +50,7 @@ def compare(run_a: str, run_b: str, out: Path, tracking_uri: str | None, as_json
 
 
 def distinct(first: Evaluated, second: Evaluated) -> tuple[Evaluated, Evaluated]:
-    """Two names that can be told apart."""
+    """Two names that differ."""
     from dataclasses import replace
 
     if first.label != second.label:
@@ -93,7 +93,7 @@ def logged_evaluation(run: str) -> Evaluated:
 
 
 def _labels(about: dict[str, Any]) -> Labels:
-    from dynamask_mlflow.evaluation.labels import Labels
+    from dynamask_mlflow.evaluation.model_settings import Labels
 
     known = about.get("labels") or {}
     names: dict[str, Any] = {

@@ -13,7 +13,7 @@ from dynamask_mlflow.cli.explain_since import Times, explain_since, say_change, 
 from dynamask_mlflow.cli.inputs import Reading, data_options, open_data
 from dynamask_mlflow.cli.open_model import logged_settings, open_model
 from dynamask_mlflow.cli.setting_flags import given_settings, setting_flags
-from dynamask_mlflow.evaluation.model_channels import as_the_model_names_them
+from dynamask_mlflow.evaluation.model_settings import as_the_model_names_them
 from dynamask_mlflow.masks.config import ExplainConfig
 
 if TYPE_CHECKING:
@@ -103,19 +103,10 @@ def _asked(options: dict[str, Any]) -> Times | None:
 
 def explain_sequences(uri: str, sequences: Sequences, task: str | None, settings: dict[str, Any]) -> Masks:
     """Masks of all the sequences by the model behind `uri`."""
-    from dynamask_mlflow.masks.explain import explain as explain_arrays
+    from dynamask_mlflow.evaluation.explain_and_score import Explainer
 
     model = open_model(uri, task, settings, sequences)
-    return explain_arrays(
-        model.network,
-        sequences.x,
-        task=model.task,
-        lengths=sequences.lengths,
-        observed=sequences.observed,
-        extras=sequences.extras,
-        reference=model.reference,
-        config=model.config,
-    )
+    return Explainer(model.network, model.task, model.config, model.reference).masks_of(sequences)
 
 
 def top_cells(masks: Masks, sequences: Sequences, row: int, count: int) -> dict[str, Any]:

@@ -100,10 +100,10 @@ def _from_built(path: Path, reading: Reading, model: str | None) -> SequenceData
         stays = stays.part(split)
     labelled = bool(np.isfinite(stays.labels).all())
     # Else without `observed`: values that were carried forward may be salient, since the network was trained on them.
-    told = model is not None and takes_observed(model, stays.x[:2], stays.observed[:2])
+    is_input = model is not None and takes_observed(model, stays.x[:2], stays.observed[:2])
     return from_sequences(
         stays.x,
-        observed=stays.observed if told else None,
+        observed=stays.observed if is_input else None,
         targets=stays.labels.astype(np.int64) if labelled else None,
         ids=[str(stay) for stay in stays.ids],
         channel_names=stays.channel_names,

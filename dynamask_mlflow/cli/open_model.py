@@ -31,8 +31,7 @@ def open_model(uri: str, task: str | None, settings: dict[str, Any], sequences: 
     import mlflow
 
     from dynamask_mlflow.masks.config import ExplainConfig
-    from dynamask_mlflow.tracking.open_network import open_network
-    from dynamask_mlflow.tracking.unwrap import reference_of, settings_of
+    from dynamask_mlflow.tracking.open_network import open_network, reference_of, settings_of
 
     model = mlflow.pyfunc.load_model(uri)
     own = settings_of(model)
@@ -49,28 +48,27 @@ def logged_settings(uri: str) -> ModelSettings | None:
     """What the model behind `uri` was logged with by this package; None of other models."""
     from mlflow.artifacts import download_artifacts
 
-    from dynamask_mlflow.evaluation.model_settings import FILE_NAME, ModelSettings
+    from dynamask_mlflow.evaluation.model_settings import SETTINGS_FILE, ModelSettings
 
     try:
-        file = Path(download_artifacts(artifact_uri=f"{uri.rstrip('/')}/{FILE_NAME}"))
+        file = Path(download_artifacts(artifact_uri=f"{uri.rstrip('/')}/{SETTINGS_FILE}"))
     except Exception:  # another flavor; what else may be wrong is said when the model is loaded
         return None
     return ModelSettings.load(file.parent)
 
 
 def takes_observed(uri: str, x: NDArray[Any], observed: NDArray[Any]) -> bool:
-    """Whether the model behind `uri` is told which cells were measured; what else may be wrong is said when it runs."""
+    """Whether the model behind `uri` is given which cells were measured. Other errors are raised when it runs."""
     import mlflow
 
-    from dynamask_mlflow.evaluation.sanity import takes_mask
     from dynamask_mlflow.evaluation.sequences import as_sequences
     from dynamask_mlflow.masks.config import ExplainConfig
-    from dynamask_mlflow.tracking.unwrap import differentiable_network, settings_of
+    from dynamask_mlflow.tracking.open_network import differentiable_network, settings_of
 
     try:
         model = mlflow.pyfunc.load_model(uri)
         own = settings_of(model)
         config = own.config() if own else ExplainConfig()
-        return takes_mask(differentiable_network(model), as_sequences(x, observed=observed), config)
+        return as_sequences(x, observed=observed).observed_is_input(differentiable_network(model), config)
     except Exception:
         return False

@@ -28,9 +28,8 @@ def upload(spool: Path | None, tracking_uri: str | None, listed: bool, folder: P
         return
     if spool is None:
         raise click.UsageError("Expected the folder SPOOL, or --list.")
-    from dynamask_mlflow._secrets import without_secrets
-    from dynamask_mlflow.tracking.errors import first_line
-    from dynamask_mlflow.tracking.retries import patiently
+    from dynamask_mlflow._secrets import first_line, without_secrets
+    from dynamask_mlflow.tracking.upload import patiently
     from dynamask_mlflow.tracking.upload import upload as upload_spool
 
     with reported(as_json):
@@ -53,8 +52,7 @@ def _list(folder: Path | None, as_json: bool) -> None:
 
     from dynamask_mlflow._secrets import without_secrets
     from dynamask_mlflow.tracking.errors import SpoolError
-    from dynamask_mlflow.tracking.manifest import read_manifest
-    from dynamask_mlflow.tracking.spool import find_spools
+    from dynamask_mlflow.tracking.spool import find_spools, read_manifest
 
     found = find_spools(None if folder is None else [folder])
     rows = []

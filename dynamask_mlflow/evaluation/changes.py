@@ -187,5 +187,6 @@ def numeric_times(times: Any) -> NDArray[Any] | None:
     return values if values.dtype.kind in "iufM" else None
 
 
-def whole_steps(when: Any, times: NDArray[Any] | None) -> Any:
+def whole_steps(when: Any, times: NDArray[Any] | None = None) -> Any:
+    """A number of steps as int, where JSON or MLflow's parameters made it a float; a time as it is."""
     return int(when) if times is None and isinstance(when, float) and when.is_integer() else when

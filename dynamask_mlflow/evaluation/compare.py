@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dynamask_mlflow.evaluation.labels import Labels
+from dynamask_mlflow.evaluation.model_settings import Labels
 from dynamask_mlflow.masks.result import Masks
+from dynamask_mlflow.metrics import rank_correlation
 from dynamask_mlflow.report import Compared, Contributions, ReportData, TargetView
 
 FALSE_DISCOVERIES = 0.05
@@ -146,13 +147,8 @@ def rank_agreement(ours: NDArray[Any], theirs: NDArray[Any]) -> NDArray[np.float
         >>> rank_agreement(scores, -scores).tolist()
         [-1.0]
     """
-    from scipy.stats import rankdata
-
-    found = np.full(len(ours), np.nan)
-    for row, (a, b) in enumerate(zip(ours, theirs, strict=True)):
-        if np.ptp(a) > 0 and np.ptp(b) > 0:
-            found[row] = np.corrcoef(rankdata(a), rankdata(b))[0, 1]
-    return np.round(found, 12)
+    found = [rank_correlation(a, b) for a, b in zip(ours, theirs, strict=True)]
+    return np.asarray(np.round(found, 12), dtype=np.float64)
 
 
 def _shares(masks: Masks) -> NDArray[np.float64]:

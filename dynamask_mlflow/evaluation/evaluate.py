@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dynamask_mlflow._secrets import first_line
 from dynamask_mlflow._settings import ConfigError
 from dynamask_mlflow.evaluation.config import EvaluationConfig
-from dynamask_mlflow.evaluation.erasure import Floats, answers_every_step
-from dynamask_mlflow.evaluation.explain_and_score import Explained, Explainer, MethodRun, explain_and_score
+from dynamask_mlflow.evaluation.explain_and_score import Explained, Explainer, MethodRun, Rows, explain_and_score
 from dynamask_mlflow.evaluation.privacy import hashed, reason_of, warn_of_short_salt
-from dynamask_mlflow.evaluation.sampling import choose_rows
-from dynamask_mlflow.evaluation.sanity import random_outputs, randomized_weights, rank_similarity
-from dynamask_mlflow.evaluation.scoring import Controls
+from dynamask_mlflow.evaluation.scoring import Controls, Floats, answers_every_step
 from dynamask_mlflow.evaluation.sequences import Sequences
 from dynamask_mlflow.masks.result import Masks
 
@@ -32,7 +30,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """Masks of a sample, and what they are worth.
+    """Masks of a sample, and their scores.
 
     Attributes:
         task: "classification" or "regression".
@@ -91,7 +89,7 @@ def evaluate_masks(
     sampling = time.perf_counter() - begin
     controls = Controls(config.curve_areas, config.seed, config.control_instances)
     explained = explain_and_score(explainers, sampled, controls)
-    noisy = random_outputs(network, explained.sample.take(np.arange(len(explained.sample))[:2]), main.config)
+    noisy = main.has_random_outputs(explained.sample.take(np.arange(len(explained.sample))[:2]))
     if noisy:
         _logger.warning("dynamask: the network's outputs are random: the same input gives another answer each time.")
     start = time.perf_counter()
@@ -107,6 +105,71 @@ def evaluate_masks(
         _warn_of_failures(explained.failures, sampled, config.hash_ids)
     named = {sampled.ids[row]: reason_of(error) for row, error in sorted(explained.failures.items())}
     return Evaluation(task, explained.sample, explained.outputs, explained.runs, named, clock, sanity, noisy, views)
+
+
+def choose_rows(sequences: Sequences, config: EvaluationConfig, outputs: Callable[[], Floats], task: str) -> Rows:
+    """Positions of the instances to explain. `outputs` is called only where the choice depends on it.
+
+    Outputs are probabilities or values of all instances, NaN where the model failed.
+    """
+    if config.ids is not None:
+        return _by_id(sequences.ids, config.ids, config.hash_ids)
+    n = len(sequences)
+    count = n if config.instances is None else min(config.instances, n)
+    rng = np.random.default_rng(config.seed)
+    if count == n or config.sampling == "first":
+        return np.arange(count)
+    if config.sampling == "random":
+        return np.sort(rng.permutation(n)[:count])
+    y = outputs()
+    if config.sampling == "class" and task == "classification":
+        return _in_proportion(predicted_labels(y), count, rng)
+    # One from each of `count` equal bins of the ranks; ties and failures (last) in random order.
+    order = np.lexsort((rng.random(n), risk(y, task)))
+    edges = np.linspace(0, n, count + 1).astype(np.intp)
+    return np.sort(order[rng.integers(edges[:-1], edges[1:])])
+
+
+def predicted_labels(probabilities: Floats) -> NDArray[np.int64]:
+    """One class for each instance (of the mean over the steps); -1 where the model failed."""
+    mean = probabilities if probabilities.ndim == 2 else probabilities.mean(axis=1)
+    return np.where(np.isfinite(mean).all(axis=-1), np.nan_to_num(mean).argmax(axis=-1), -1)
+
+
+def risk(y: Floats, task: str) -> NDArray[np.float64]:
+    """One number for each instance: the probability of not being in class 0, or the mean value."""
+    wide = y.reshape(len(y), -1, y.shape[-1]) if y.ndim > 1 else y[:, None, None]
+    values = 1 - wide[..., 0] if task == "classification" else wide.mean(axis=-1)
+    return np.asarray(values.mean(axis=-1), dtype=np.float64)
+
+
+def _by_id(known: tuple[str, ...], wanted: tuple[str, ...], secret: bool = False) -> Rows:
+    position = {name: row for row, name in enumerate(known)}
+    missing = [name for name in wanted if name not in position]
+    if missing:
+        shown = ", ".join(repr(name) for name in missing[:5]) + (", ..." if len(missing) > 5 else "")
+        named = "" if secret else f": {shown}"
+        raise ValueError(
+            f"Expected ids of the dataset, but {len(missing)} of {len(wanted)} are not among its {len(known)}{named}."
+        )
+    return np.array([position[name] for name in wanted], dtype=np.intp)
+
+
+def _in_proportion(labels: NDArray[np.int64], count: int, rng: np.random.Generator) -> Rows:
+    """Largest remainders, but every class at least once while there is room for it."""
+    classes, sizes = np.unique(labels, return_counts=True)
+    exact = count * sizes / sizes.sum()
+    quota = np.floor(exact).astype(np.int64)
+    if count >= len(classes):
+        quota = np.maximum(quota, 1)
+    while quota.sum() > count:  # the raised minima are taken from the class furthest above its share
+        quota[np.argmax(np.where(quota > 1, quota - exact, -np.inf))] -= 1
+    while quota.sum() < count:
+        quota[np.argmax(np.where(quota < sizes, exact - quota, -np.inf))] += 1
+    chosen = [
+        rng.permutation(np.flatnonzero(labels == label))[:size] for label, size in zip(classes, quota, strict=True)
+    ]
+    return np.sort(np.concatenate(chosen)).astype(np.intp)
 
 
 def _check_names(config: EvaluationConfig) -> None:
@@ -145,6 +208,8 @@ def _sanity(explainer: Explainer, explained: Explained, config: EvaluationConfig
     count = min(config.sanity_instances, len(explained.sample))
     if not count:
         return None
+    from dynamask_mlflow.evaluation.sanity import randomized_weights, rank_similarity
+
     rows = np.arange(count)
     some = explained.sample.take(rows)
     with randomized_weights(explainer.network, config.seed):
@@ -187,5 +252,4 @@ def require_device(device: str) -> None:
     try:
         torch.empty(1, device=device).cpu()
     except (AssertionError, RuntimeError, ValueError) as error:
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise ConfigError(f"Expected a device of this machine, but got {device!r}: {first}") from error
+        raise ConfigError(f"Expected a device of this machine, but got {device!r}: {first_line(error)}") from error

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dynamask_mlflow.evaluation.erasure import Floats
-from dynamask_mlflow.evaluation.scoring import Controls, Scores, score
+from dynamask_mlflow.evaluation.scoring import Controls, Floats, Scores, score
 from dynamask_mlflow.evaluation.sequences import Sequences
 from dynamask_mlflow.masks.config import ExplainConfig
 from dynamask_mlflow.masks.result import Masks
@@ -102,8 +101,7 @@ class Explainer:
         return parts[0] if len(parts) == 1 else Masks.concatenate(parts), np.isin(rows, done.rows), done.failures
 
     def with_known_output(self, sample: Sequences) -> Self:
-        """The same, with logits or probabilities told apart once: perturbed inputs must not change the reading."""
-        from dynamask_mlflow.evaluation.sanity import bind
+        """The same, with logits and probabilities distinguished once: perturbed inputs must not change the reading."""
         from dynamask_mlflow.masks.binding import open_bound
         from dynamask_mlflow.masks.black_box import frozen, resolve_device
 
@@ -111,8 +109,22 @@ class Explainer:
             return self
         device = resolve_device(self.config.device)
         with frozen(self.network, device):
-            opened, _ = open_bound(bind(self.network, sample, self.config), self.task, "auto", device)
+            opened, _ = open_bound(sample.bind(self.network, self.config), self.task, "auto", device)
         return replace(self, config=self.config.with_options(output=opened.output))
+
+    def has_random_outputs(self, sample: Sequences) -> bool:
+        """Whether two forward passes on the same input differ by more than rounding."""
+        import torch
+
+        from dynamask_mlflow.masks.black_box import frozen, resolve_device
+        from dynamask_mlflow.masks.model_output import read_output
+
+        where = resolve_device(self.config.device)
+        binding, rows = sample.bind(self.network, self.config), torch.arange(len(sample))
+        model, asked = binding.model_of(rows, where), binding.inputs_of(rows, where)
+        with frozen(self.network, where), torch.no_grad():
+            first, second = (read_output(model(asked)).detach().clone() for _ in range(2))
+        return first.shape != second.shape or not torch.allclose(first, second, rtol=1e-4, atol=1e-5, equal_nan=True)
 
 
 @dataclass(frozen=True, eq=False)

@@ -91,13 +91,13 @@ class SequenceModel:
         Times are the model's own where they are numbers, else numbers of steps. `padding` is by default what the model
         was logged with. A model that takes more than x and lengths is refused.
         """
-        from dynamask_mlflow.evaluation.changes import refuse_other_models
+        from dynamask_mlflow.evaluation.changes import refuse_other_models, whole_steps
         from dynamask_mlflow.masks.change.explain_change import explain_change
 
         given, times = model_data(data), self.settings.times
         numeric = times is not None and all(isinstance(t, int | float) and not isinstance(t, bool) for t in times)
         if not numeric:
-            since, until = _steps(since), _steps(until)
+            since, until = whole_steps(since), whole_steps(until)
         config = self.settings.config(**{"device": self.device, **options})
         refuse_other_models(self.network, given.side, config)
         return explain_change(
@@ -111,8 +111,3 @@ class SequenceModel:
             task=self.settings.task,
             config=config,
         )
-
-
-def _steps(when: Any) -> Any:
-    """Whole numbers that came as floats, as JSON and MLflow's parameters have them."""
-    return int(when) if isinstance(when, float) and when.is_integer() else when

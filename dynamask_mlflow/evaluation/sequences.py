@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dynamask_mlflow._files import atomic_file
-from dynamask_mlflow._npz import load_arrays
+from dynamask_mlflow._npz import load_archive, save_archive
 from dynamask_mlflow._paths import local_path
 from dynamask_mlflow.evaluation.ragged import padded, padded_like
 
 if TYPE_CHECKING:
+    import torch
+
+    from dynamask_mlflow.masks.binding import Binding
+    from dynamask_mlflow.masks.config import ExplainConfig
     from dynamask_mlflow.masks.side_inputs import SideInputs
 
 SCHEMA_VERSION = 1
@@ -73,6 +76,22 @@ class Sequences:
 
         return SideInputs(self.lengths, self.observed, self.extras)
 
+    def bind(self, network: torch.nn.Module, config: ExplainConfig) -> Binding:
+        """A network and all that it is asked about these sequences.
+
+        Raises:
+            CallError: if it cannot be called with them.
+        """
+        import torch
+
+        from dynamask_mlflow.masks.binding import Binding
+
+        return Binding.of(network, torch.as_tensor(self.x), None, self.side, config)
+
+    def observed_is_input(self, network: torch.nn.Module, config: ExplainConfig) -> bool:
+        """Whether the network is given which cells were measured."""
+        return self.observed is not None and self.bind(network, config).takes_observed
+
     @property
     def exists(self) -> NDArray[np.bool_] | None:
         """(N, T, 1) False in the padding; None when there is none."""
@@ -105,27 +124,18 @@ class Sequences:
         """Write an npz without pickle; the file appears whole or not at all."""
         target = local_path(path, "the file of sequences")
         names = {"ids": self.ids, "channel_names": self.channel_names, "times": self.times}
-        meta = json.dumps({"sequences": SCHEMA_VERSION, **names}).encode()
-        arrays: dict[str, NDArray[Any]] = {"x": self.x, "meta": np.frombuffer(meta, dtype=np.uint8)}
-        for name in ("targets", "lengths", "observed"):
-            if getattr(self, name) is not None:
-                arrays[name] = getattr(self, name)
-        arrays |= {f"{_EXTRA}{name}": values for name, values in self.extras.items()}
+        optional = {name: getattr(self, name) for name in ("targets", "lengths", "observed")}
         if self.targets is not None and self.targets.dtype == object:
-            arrays["targets"] = np.array(self.targets.tolist())
-        with atomic_file(target) as file:
-            np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
-        return target
+            optional["targets"] = np.array(self.targets.tolist())
+        arrays = {"x": self.x, **{name: values for name, values in optional.items() if values is not None}}
+        arrays |= {f"{_EXTRA}{name}": values for name, values in self.extras.items()}
+        return save_archive(target, {"sequences": SCHEMA_VERSION, **names}, arrays)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Sequences:
         """Read what `save` wrote."""
-        try:
-            stored = load_arrays(path)
-            meta = json.loads(stored["meta"].tobytes())
-            version, names = meta["sequences"], {name: meta[name] for name in ("ids", "channel_names", "times")}
-        except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"Expected a file of sequences at {path}, but cannot read it: {error}.") from error
+        meta, stored = load_archive(path, "sequences")
+        version, names = meta.get("sequences"), {name: meta.get(name) for name in ("ids", "channel_names", "times")}
         if version != SCHEMA_VERSION:
             raise ValueError(f"Expected sequences of schema version {SCHEMA_VERSION}, but {path} has {version}.")
         if "x" not in stored or not all(isinstance(given, list) for given in names.values()):

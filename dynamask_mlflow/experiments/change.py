@@ -1,7 +1,7 @@
 """Planted onsets in the synthetic hospital: is what raised the risk since hour 24 found?
 
 Each test stay with a planted deterioration is asked what changed between hour 24 and hour 48. Deteriorations that
-matter begin after hour 24, so the onset's cells are what changed. The rivals explain both states and subtract.
+matter begin after hour 24, so the onset's cells are what changed. The other methods explain both states and subtract.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def _trial(name: str, stays: StayDataset, onsets: _Onsets, seed: int, quick: boo
     padding = None if per_step else "carry"
     change = explain_change(model, onsets.x, since=SINCE, until=UNTIL, padding=padding, progress=False)
     rule = PrefixRule("none", per_step=True) if per_step else PrefixRule("carry")
-    rankings = {OURS: [change.scores], **_rivals(model, rule, onsets, change)}
+    rankings = {OURS: [change.scores], **_others(model, rule, onsets, change)}
     missing = np.abs(change.contributions.sum(axis=(1, 2), dtype=np.float64) + change.elapsed - change.change)
     hits = (change.binary & onsets.cells).sum(axis=(1, 2))
     return Trial(
@@ -150,7 +150,7 @@ def _trial(name: str, stays: StayDataset, onsets: _Onsets, seed: int, quick: boo
     )
 
 
-def _rivals(model: nn.Module, rule: PrefixRule, onsets: _Onsets, change: Change) -> dict[str, list[NDArray[Any]]]:
+def _others(model: nn.Module, rule: PrefixRule, onsets: _Onsets, change: Change) -> dict[str, list[NDArray[Any]]]:
     """Rankings by explanations of both states, each in several readings; the best one is counted, truth in hand."""
     import torch
 

@@ -1,6 +1,6 @@
 """Which code a trial's numbers came from: a digest of the definitions that its case, its metrics and its method reach.
 
-A rival's digest does not feel the engine of nested masks.
+The digest of another method does not depend on the engine of nested masks.
 """
 
 from __future__ import annotations

@@ -60,8 +60,9 @@ NOTES: Mapping[str, str] = {
     "mimic": (
         "No truth is known: the best share of the cells goes to the channel's mean over time, and the prediction is "
         "compared with the old one. CE and ACC ask which cells the answer falls without, CPD and CPP which cells move "
-        "it, whichever way. `nested` answers the first by its `removal`, the second by its `influence`; rivals "
-        "with a sign stand in two rows, with it for the first question and without it for the second. "
+        "it, whichever way. `nested` answers the first by its `deletion_ranking`, the second by its "
+        "`change_ranking`; methods with a sign stand in two rows, with it for the first question and without it for "
+        "the second. "
         "`nested-deletion` is a fit to the first question alone. What replaces a cell is the same for all methods; "
         "`ig_mean`, `ig_mean_signed` and `fo_mean` are given it as their baseline. The scope is each instance by "
         "itself, or the whole batch, as in the released code."

@@ -72,12 +72,17 @@ class Binding:
         return self.missing or not set(self.plan.names) <= {"x"}
 
     @property
+    def takes_observed(self) -> bool:
+        """Whether the model is given which cells were measured."""
+        return not {"observed", "gaps"}.isdisjoint(self.plan.names)
+
+    @property
     def adapted(self) -> bool:
         """Whether the model cannot be called as it is."""
         weights = self.model.parameters() if isinstance(self.model, nn.Module) else iter(())
         other = any(w.is_floating_point() and w.dtype != torch.float32 for w in weights)
-        told = self.call.channels_first or self.call.time_first or self.call.output_key is not None
-        return self.widened or other or told or self.reads_output or not self.plan.is_plain
+        stated = self.call.channels_first or self.call.time_first or self.call.output_key is not None
+        return self.widened or other or stated or self.reads_output or not self.plan.is_plain
 
     def _further(self) -> list[str]:
         return [name for name in self.plan.names if name != "x"]

@@ -24,7 +24,7 @@ Output = Literal["logits", "probabilities", "values"]
 
 _TINY = 1e-7
 _logger = logging.getLogger(__name__)
-_told: set[str] = set()
+_said: set[str] = set()
 
 
 def resolve_device(device: str | torch.device) -> torch.device:
@@ -190,8 +190,8 @@ def _gives_probabilities(model: Model, probe: Tensor) -> bool:
             if bool((y < -1e-6).any()) or bool((y > 1 + 1e-6).any()):
                 return False
             summed = summed and (y.shape[-1] == 1 or torch.allclose(y.sum(-1), torch.ones_like(y[..., 0]), atol=1e-4))
-    if not summed and "labels" not in _told:
-        _told.add("labels")
+    if not summed and "labels" not in _said:
+        _said.add("labels")
         _logger.warning(
             "dynamask: the model's outputs lie between 0 and 1 but do not sum to 1, as those of several labels do. "
             "They are read as logits of classes that exclude each other. To explain one label, give a model that "

@@ -175,7 +175,7 @@ class _Argument:
 
 
 def _parameters(model: Any) -> list[_Argument] | None:
-    """What the model can be called with by name; None where that cannot be told."""
+    """What the model can be called with by name; None where that is not known."""
     if isinstance(model, Labelled):
         return _parameters(model.network)
     if isinstance(model, ForwardOnly):
@@ -194,13 +194,13 @@ def _parameters(model: Any) -> list[_Argument] | None:
     return [_Argument(p.name, p.default is inspect.Parameter.empty) for p in found if p.kind in named]
 
 
-_told: set[tuple[str, str]] = set()
+_said: set[tuple[str, str]] = set()
 
 
 def _warn_of_unused(side: SideInputs, used: Sequence[str], unknown: Sequence[str], model: Any) -> None:
     """Say once what the data have and the model was not given."""
-    steps_told = {"lengths", "padding_mask", "attention_mask", "valid"} & set(used)
-    left = [name for name in side.given() if name not in used and not (name == "lengths" and steps_told)]
+    steps_given = {"lengths", "padding_mask", "attention_mask", "valid"} & set(used)
+    left = [name for name in side.given() if name not in used and not (name == "lengths" and steps_given)]
     left = [name for name in left if not (name == "observed" and "gaps" in used)]
     extras = [name for name in left if name in side.extras]
     if not extras and not (left and unknown):
@@ -210,8 +210,8 @@ def _warn_of_unused(side: SideInputs, used: Sequence[str], unknown: Sequence[str
         text += f"; it was called without its optional arguments {_words(unknown)}"
     text += ". If they belong together, say so with inputs={argument: input}."
     key = (type(model).__name__, text)
-    if key not in _told:
-        _told.add(key)
+    if key not in _said:
+        _said.add(key)
         _logger.warning(text)
 
 

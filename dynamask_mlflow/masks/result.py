@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import os
-import zipfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dynamask_mlflow._files import atomic_file
-from dynamask_mlflow._npz import load_arrays
 from dynamask_mlflow.masks.change_ranking import change_ranking
+from dynamask_mlflow.masks.instance_result import InstanceResult, cell_index
 
 if TYPE_CHECKING:
     import pandas as pd
-
-SCHEMA_VERSION = 3
 
 FloatArray = NDArray[np.float32]
 
@@ -28,11 +21,10 @@ DIRECTIONS = {1: "raised", -1: "lowered", 0: "unchanged"}
 """What `Masks.direction` means."""
 
 _CELLS = ("scores", "binary", "attributions", "answer_attributions", "deletion_scores", "spread")
-_ROWS = ("errors", "area", "direction", "algorithm", "channel_spread", "static_masks", "static_attributions")
 
 
 @dataclass(frozen=True, eq=False)
-class Masks:
+class Masks(InstanceResult):
     """Masks of N instances of T steps and d channels.
 
     Attributes:
@@ -62,13 +54,15 @@ class Masks:
             that the model takes, named by `config["static"]`. Contributions of cells and features sum to the departure.
     """
 
+    kind: ClassVar[str] = "masks"
+    schema_version: ClassVar[int] = 3
+    shared: ClassVar[tuple[str, ...]] = ("areas",)
+
     masks: FloatArray
     scores: FloatArray
     areas: NDArray[np.float64]
     errors: NDArray[np.float64]
     area: NDArray[np.float64]
-    diagnostics: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-    config: Mapping[str, Any] = field(default_factory=dict)
     binary: NDArray[np.bool_] = None  # type: ignore[assignment]  # filled in below
     attributions: FloatArray | None = None
     answer_attributions: FloatArray | None = None
@@ -114,11 +108,6 @@ class Masks:
         return len(self.masks)
 
     @property
-    def target(self) -> str:
-        """What was explained, as `explain` was asked: "auto", "class:1", "step:5", ..."""
-        return str(self.config.get("target", "auto"))
-
-    @property
     def deletion_ranking(self) -> FloatArray:
         """Which cells to remove first to turn the model's answer: the order searched for it, else the scores."""
         return self.scores if self.deletion_scores is None else self.deletion_scores
@@ -130,82 +119,6 @@ class Masks:
             return self.scores
         return change_ranking(self.answer_attributions, self.deletion_scores, self.diagnostics.get("answer_margin"))
 
-    def __getitem__(self, index: Any) -> Self:
-        """The masks of some instances: an int, a slice, or an array of positions or booleans."""
-        rows = np.atleast_1d(np.arange(len(self))[index])
-        return self._with_rows(lambda values: values[rows])
-
-    def _with_rows(self, take: Any) -> Self:
-        given: dict[str, Any] = {name: getattr(self, name) for name in ("masks", *_CELLS, *_ROWS)}
-        taken: dict[str, Any] = {name: None if values is None else take(values) for name, values in given.items()}
-        return type(self)(
-            areas=self.areas,
-            diagnostics={name: take(values) for name, values in self.diagnostics.items()},
-            config=self.config,
-            **taken,
-        )
-
-    @classmethod
-    def concatenate(cls, parts: Sequence[Masks]) -> Masks:
-        """Join shards that were fitted with one configuration and target, in the order given."""
-        if not parts:
-            raise ValueError("Expected at least one part to concatenate, but got none.")
-        first = parts[0]
-        for part in parts[1:]:
-            if not np.array_equal(part.areas, first.areas) or part.config != first.config:
-                raise ValueError(
-                    "Expected parts fitted with one configuration and one target, but they differ in "
-                    f"{', '.join(_differences(part, first))}."
-                )
-
-        def joined(name: str) -> Any:
-            values = [getattr(part, name) for part in parts]
-            return None if any(value is None for value in values) else np.concatenate(values)
-
-        shared = [name for name in first.diagnostics if all(name in part.diagnostics for part in parts)]
-        return cls(
-            areas=first.areas,
-            diagnostics={name: np.concatenate([part.diagnostics[name] for part in parts]) for name in shared},
-            config=first.config,
-            **{name: joined(name) for name in ("masks", *_CELLS, *_ROWS)},
-        )
-
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write an npz without pickle; the file appears whole or not at all."""
-        target = Path(path)
-        meta = {
-            "schema_version": SCHEMA_VERSION,
-            "config": dict(self.config),
-            "diagnostics": list(self.diagnostics),
-        }
-        named = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("diagnostics", "config")}
-        arrays = {name: values for name, values in named.items() if values is not None}
-        arrays["meta"] = np.frombuffer(json.dumps(meta, sort_keys=True).encode(), dtype=np.uint8)
-        arrays |= {f"diagnostics/{name}": np.asarray(values) for name, values in self.diagnostics.items()}
-        with atomic_file(target) as file:
-            np.savez_compressed(file, **arrays)
-        return target
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Masks:
-        """Read what `save` wrote."""
-        try:
-            stored = load_arrays(path)
-            meta = json.loads(stored.pop("meta").tobytes())
-        except (zipfile.BadZipFile, KeyError, ValueError) as error:
-            raise ValueError(f"Expected a file of masks at {path}, but it cannot be read: {error}.") from error
-        if meta.get("schema_version") != SCHEMA_VERSION:
-            raise ValueError(
-                f"Expected masks of schema version {SCHEMA_VERSION}, but {path} has {meta.get('schema_version')}."
-            )
-        diagnostics = {name: stored.pop(f"diagnostics/{name}") for name in meta["diagnostics"]}
-        known = {f.name for f in fields(cls)}
-        return cls(
-            diagnostics=diagnostics,
-            config=meta["config"],
-            **{name: values for name, values in stored.items() if name in known},
-        )
-
     def to_frame(
         self,
         ids: Sequence[Any] | None = None,
@@ -215,16 +128,7 @@ class Masks:
         """One row a cell: id, time, channel, mask, score, and attribution where it is known."""
         import pandas as pd
 
-        n, steps, channels = self.masks.shape
-        labels = {
-            "id": (n, ids if ids is not None else range(n)),
-            "time": (steps, times if times is not None else range(steps)),
-            "channel": (channels, channel_names if channel_names is not None else range(channels)),
-        }
-        for name, (length, values) in labels.items():
-            if len(values) != length:
-                raise ValueError(f"Expected {length} labels for {name}, but got {len(values)}.")
-        index = pd.MultiIndex.from_product([list(v) for _, v in labels.values()], names=list(labels))
+        index = cell_index(self.masks.shape, ids, channel_names, times)
         cells: dict[str, NDArray[Any]] = {"mask": self.masks, "salient": self.binary, "score": self.scores}
         if self.attributions is not None:
             cells["attribution"] = self.attributions
@@ -255,9 +159,3 @@ class Masks:
             data=None if x is None else np.asarray(x),
             feature_names=None if channel_names is None else list(channel_names),
         )
-
-
-def _differences(one: Masks, other: Masks) -> list[str]:
-    keys = sorted({*one.config, *other.config})
-    found = [key for key in keys if one.config.get(key) != other.config.get(key)]
-    return found if np.array_equal(one.areas, other.areas) else [*found, "areas"]

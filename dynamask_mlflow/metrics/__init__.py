@@ -1,5 +1,6 @@
 """Metrics of masks and saliency scores: pure functions on arrays, batched over the leading axes."""
 
+from dynamask_mlflow.metrics.calibration import calibration_bands
 from dynamask_mlflow.metrics.cells import (
     mask_from_scores,
     random_masks,
@@ -18,17 +19,22 @@ from dynamask_mlflow.metrics.information import (
     normalized_entropy,
     normalized_information,
 )
-from dynamask_mlflow.metrics.ranking import auprc, auroc
+from dynamask_mlflow.metrics.paired import compare_with_controls, mean_interval, mean_of_known, paired_p
+from dynamask_mlflow.metrics.profile import Profile, mask_profile
+from dynamask_mlflow.metrics.ranking import auprc, auroc, rank_correlation
 from dynamask_mlflow.metrics.shift import accuracy_shift, cross_entropy_shift, squared_error_shift
 
 __all__ = [
     "EPSILON",
     "OutputReading",
+    "Profile",
     "accuracy_shift",
     "aup",
     "auprc",
     "aur",
     "auroc",
+    "calibration_bands",
+    "compare_with_controls",
     "comprehensiveness",
     "cpd",
     "cpp",
@@ -38,10 +44,15 @@ __all__ = [
     "information",
     "information_ratio",
     "mask_from_scores",
+    "mask_profile",
+    "mean_interval",
+    "mean_of_known",
     "normalized_entropy",
     "normalized_information",
+    "paired_p",
     "probability_drop",
     "random_masks",
+    "rank_correlation",
     "replace_by_time_mean",
     "replace_cells",
     "squared_error_shift",

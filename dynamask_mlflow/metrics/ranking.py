@@ -70,3 +70,18 @@ def auprc(scores: ArrayLike, truth: ArrayLike, where: ArrayLike | None = None) -
     detected = np.take_along_axis((positive | negative).cumsum(axis=-1), last, axis=-1)
     gained = np.where(positive, ratio(hits, detected), 0.0).sum(axis=-1)
     return ratio(gained, np.asarray(positive.sum(axis=-1)))
+
+
+def rank_correlation(first: ArrayLike, second: ArrayLike) -> float:
+    """Spearman's: the correlation of the ranks of all values, ties at their mean rank; nan where a side is constant.
+
+    Example:
+        >>> round(rank_correlation([1, 2, 2, 3], [1, 2, 3, 4]), 3)
+        0.949
+    """
+    from scipy.stats import rankdata
+
+    ranks = [np.ravel(rankdata(values)) for values in (first, second)]
+    if any(not values.size or np.ptp(values) == 0 for values in ranks):
+        return float("nan")
+    return float(np.corrcoef(ranks[0], ranks[1])[0, 1])

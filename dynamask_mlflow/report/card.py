@@ -84,14 +84,16 @@ def _tests(data: ReportData) -> list[str]:
     if not data.paired:
         return []
     words = {"random": "random cells", "other": "another instance's mask"}
-    rows = ["## Are the masks better than chance?", "", "| measure | masks, shift [95 %] | rival | its shift | p |"]
+    rows = ["## Are the masks better than chance?", "", "| measure | masks, shift [95 %] | control | its shift | p |"]
     rows.append("|---|---|---|---|---|")
     for name, paired in data.paired.items():
         shift = f"{_number(paired.shift)} [{_number(paired.low)}, {_number(paired.high)}]"
-        for rival, (value, p) in paired.rivals.items():
+        for control, (value, p) in paired.controls.items():
             shown = "< .001" if p < 0.001 else _number(p)
             ours = shift if np.isfinite(paired.shift) else ""
-            rows.append(f"| {_text(name)} | {ours} | {words.get(rival, _text(rival))} | {_number(value)} | {shown} |")
+            rows.append(
+                f"| {_text(name)} | {ours} | {words.get(control, _text(control))} | {_number(value)} | {shown} |"
+            )
     return [*rows, "", "p: Wilcoxon's signed-rank test over the instances, one-sided.", ""]
 
 

@@ -93,11 +93,11 @@ class TargetView:
 
 @dataclass(frozen=True, kw_only=True)
 class Paired:
-    """A measure of the masks beside the same measure of rivals on the same instances.
+    """A measure of the masks beside the same measure of controls on the same instances.
 
     Attributes:
         shift, low, high: the mean above the unperturbed prediction, and its 95 % interval over the instances.
-        rivals: name -> (mean shift of the rival, p-value of a paired test that the masks are better).
+        controls: name -> (mean shift of the control, p-value of a paired test that the masks are better).
         instances: how many were compared.
     """
 
@@ -105,7 +105,7 @@ class Paired:
     low: float
     high: float
     instances: int
-    rivals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    controls: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -59,12 +59,12 @@ def _summary(data: ReportData) -> list[dict[str, Any]]:
         numeric = {k: np.asarray(v) for k, v in data.metrics.items() if np.asarray(v).dtype.kind in "biuf"}
         numbers = {k: float(np.nanmean(v)) for k, v in numeric.items() if v.size and np.isfinite(v).any()}
     numbers = {name.removeprefix("dynamask/"): value for name, value in numbers.items()}
-    rivals = tuple(f"/{rival}" for rival in ("other", "random"))
+    controls = tuple(f"/{control}" for control in ("other", "random"))
     return [
         {"name": name, **asdict(word(name, data.task, data.explanations)), "value": value}
         | ({"random": numbers[f"{name}/random"]} if f"{name}/random" in numbers else {})
         for name, value in numbers.items()
-        if not (name.endswith(rivals) and name.rpartition("/")[0] in numbers)
+        if not (name.endswith(controls) and name.rpartition("/")[0] in numbers)
     ]
 
 

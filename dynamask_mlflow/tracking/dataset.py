@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlflow.data.dataset import Dataset
 from mlflow.data.dataset_source import DatasetSource
+from mlflow.data.evaluation_dataset import EvaluationDataset
 from mlflow.data.pyfunc_dataset_mixin import PyFuncConvertibleDatasetMixin, PyFuncInputsOutputs
 
 if TYPE_CHECKING:
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from dynamask_mlflow.evaluation.sequences import Sequences
-    from dynamask_mlflow.tracking.evaluation_dataset import SequenceEvaluationDataset
+
+COLUMN = "sequence"
 
 
 class ChannelSchema:
@@ -110,14 +112,71 @@ class SequenceDataset(Dataset, PyFuncConvertibleDatasetMixin):
     def to_evaluation_dataset(
         self, path: str | None = None, feature_names: Sequence[str] | None = None
     ) -> "SequenceEvaluationDataset":
-        from dynamask_mlflow.tracking.evaluation_dataset import SequenceEvaluationDataset
-
         return SequenceEvaluationDataset(self, path=path, feature_names=feature_names)
 
     def save(self, path: "str | os.PathLike[str]") -> "SequenceDataset":
         """Write one npz file; returns the dataset with that file as its source, which can be loaded again."""
         where = self._sequences.save(path).resolve()
         return SequenceDataset(self._sequences, _source(str(where)), self._name, self._digest)
+
+
+class SequenceEvaluationDataset(EvaluationDataset):
+    """`features_data` holds one (T, d) array a row, for MLflow's own evaluators; `sequences` everything."""
+
+    def __init__(
+        self, dataset: SequenceDataset, path: str | None = None, feature_names: Sequence[str] | None = None
+    ) -> None:
+        if feature_names is not None and list(feature_names) != [COLUMN]:
+            raise ValueError(
+                "Expected no feature_names with sequences, whose channels have names of their own, "
+                f"but got {list(feature_names)}."
+            )
+        import pandas as pd
+
+        from dynamask_mlflow.tracking.mlflow_internals import teach_default_evaluator
+
+        teach_default_evaluator()
+        sequences = dataset.sequences
+        super().__init__(  # type: ignore[no-untyped-call]
+            pd.DataFrame({COLUMN: pd.Series(list(sequences.x), dtype=object)}),
+            name=dataset.name,
+            path=path,
+            digest=dataset.digest,
+        )
+        self._sequences, self._content = sequences, dataset.digest
+
+    @property
+    def hash(self) -> str:
+        """The digest of the whole content; MLflow's own looks at ten rows."""
+        return self._content
+
+    @property
+    def has_targets(self) -> bool:
+        return self._sequences.targets is not None
+
+    @property
+    def labels_data(self) -> Any:
+        """What MLflow's own evaluators compare predictions with; ours takes the targets from `sequences`."""
+        labels = self._sequences.targets
+        if labels is not None and labels.ndim > 1:
+            from mlflow.exceptions import MlflowException
+
+            raise MlflowException.invalid_parameter_value(
+                "Expected one target for each sequence, as MLflow's default evaluator needs them, but got targets of "
+                f"shape {labels.shape}. Evaluate with model_type='sequence-classifier' or 'sequence-regressor', or "
+                "with evaluators='dynamask' alone."
+            )
+        return labels
+
+    @property
+    def sequences(self) -> "Sequences":
+        return self._sequences
+
+    def __eq__(self, other: Any) -> bool:
+        return isinstance(other, SequenceEvaluationDataset) and self.digest == other.digest and self.name == other.name
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
 
 
 def from_sequences(

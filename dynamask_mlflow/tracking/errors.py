@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from mlflow.exceptions import MlflowException
 
-from dynamask_mlflow._secrets import without_secrets
-
 
 class UntrustedModelError(ValueError):
     """The model could run code of its own when it is loaded; nothing of it was."""
@@ -24,9 +22,3 @@ class UploadError(MlflowException):
         named = str(getattr(cause, "error_code", ""))
         code = ErrorCode.Value(named) if named in ErrorCode.keys() else INTERNAL_ERROR  # noqa: SIM118
         super().__init__(message, error_code=code)
-
-
-def first_line(error: BaseException) -> str:
-    """The first line of an error's text, without credentials."""
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return without_secrets(lines[0])[:300]

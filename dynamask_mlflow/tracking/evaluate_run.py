@@ -7,26 +7,46 @@ import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlflow.models.evaluation.base import EvaluationResult
+from mlflow.models.evaluation.artifacts import ImageEvaluationArtifact, JsonEvaluationArtifact
+from mlflow.models.evaluation.base import EvaluationArtifact, EvaluationResult
 
 from dynamask_mlflow._secrets import without_secrets
 from dynamask_mlflow._settings import check_mapping
 from dynamask_mlflow.evaluation.changes import explain_changes, require_changes
 from dynamask_mlflow.evaluation.config import EvaluationConfig
 from dynamask_mlflow.evaluation.evaluate import Evaluation, evaluate_masks, require_device
-from dynamask_mlflow.evaluation.labels import labels_of
-from dynamask_mlflow.evaluation.model_channels import as_the_model_names_them
-from dynamask_mlflow.evaluation.model_settings import ModelSettings
+from dynamask_mlflow.evaluation.model_settings import ModelSettings, as_the_model_names_them, labels_of
 from dynamask_mlflow.evaluation.privacy import reason_of, require_salt
+from dynamask_mlflow.evaluation.results import (
+    CARD,
+    CHANGE,
+    CHANGE_RECORD,
+    CHANGE_TABLE,
+    CONFIG,
+    MASKS,
+    PROFILE,
+    REPORT,
+    TABLE,
+    curve_metrics,
+    scalar_metrics,
+    write_artifacts,
+)
+from dynamask_mlflow.masks.change.result import Change
 from dynamask_mlflow.masks.process_state import untouched_process
-from dynamask_mlflow.tracking.artifacts import CHANGE_TABLE, TABLE, write_artifacts
-from dynamask_mlflow.tracking.evaluation_dataset import SequenceEvaluationDataset
-from dynamask_mlflow.tracking.metric_log import Point, curve_points, scalar_metrics
-from dynamask_mlflow.tracking.open_network import open_network
-from dynamask_mlflow.tracking.spool import ARTIFACTS, Destination, discard, new_spool, write_manifest
-from dynamask_mlflow.tracking.unwrap import as_given, model_id_of, reference_of, settings_of, task_of
+from dynamask_mlflow.masks.result import Masks
+from dynamask_mlflow.tracking.dataset import SequenceEvaluationDataset
+from dynamask_mlflow.tracking.open_network import (
+    as_given,
+    model_id_of,
+    open_network,
+    reference_of,
+    settings_of,
+    task_of,
+)
+from dynamask_mlflow.tracking.spool import ARTIFACTS, Destination, Point, discard, new_spool, write_manifest
 from dynamask_mlflow.tracking.upload import upload_or_keep
 
 if TYPE_CHECKING:
@@ -85,7 +105,8 @@ def run_evaluation(
             several = config.methods is not None
             scalars = scalar_metrics(evaluation, several)
             points = [Point(name, value) for name, value in scalars.items()]
-            points += curve_points(evaluation, config.curve_areas, several)
+            curves = curve_metrics(evaluation, config.curve_areas, several)
+            points += [Point(name, value, step) for (name, step), value in curves.items()]
             files = write_artifacts(spool / ARTIFACTS, evaluation, config, about=about, model=label, labels=labels)
         write_manifest(
             spool,
@@ -105,9 +126,7 @@ def run_evaluation(
     except BaseException:
         discard(spool)
         raise
-    from dynamask_mlflow.tracking.evaluation_artifacts import listed_artifacts
-
-    contents = listed_artifacts(spool / ARTIFACTS, files, "")
+    contents = _listed_artifacts(spool / ARTIFACTS, files, "")
     upload_or_keep(spool, tracking_uri)
     for artifact in contents.values():
         artifact._uri = f"{root}{artifact._uri}"
@@ -208,3 +227,76 @@ def _registered(model_id: str | None) -> list[dict[str, str]]:
     except Exception as error:
         _logger.debug("The registered versions of %s are not known: %s", model_id, error)
         return []
+
+
+class MasksEvaluationArtifact(EvaluationArtifact):
+    """Content: `Masks`."""
+
+    _content: Masks | None
+
+    def _save(self, output_artifact_path: str) -> None:
+        masks: Masks = self.content
+        masks.save(output_artifact_path)
+
+    def _load_content_from_file(self, local_artifact_path: str) -> Masks:
+        self._content = Masks.load(local_artifact_path)
+        return self._content
+
+
+class ChangeEvaluationArtifact(EvaluationArtifact):
+    """Content: `Change`."""
+
+    _content: Change | None
+
+    def _save(self, output_artifact_path: str) -> None:
+        change: Change = self.content
+        change.save(output_artifact_path)
+
+    def _load_content_from_file(self, local_artifact_path: str) -> Change:
+        self._content = Change.load(local_artifact_path)
+        return self._content
+
+
+class HtmlEvaluationArtifact(EvaluationArtifact):
+    """Content: a page or a card as text."""
+
+    _content: str | None
+
+    def _save(self, output_artifact_path: str) -> None:
+        Path(output_artifact_path).write_text(self.content, encoding="utf-8")
+
+    def _load_content_from_file(self, local_artifact_path: str) -> str:
+        self._content = Path(local_artifact_path).read_text(encoding="utf-8")
+        return self._content
+
+
+_NAMES = {
+    TABLE: "dynamask_instances",
+    REPORT: "dynamask_report",
+    CARD: "dynamask_model_card",
+    MASKS: "dynamask_masks",
+    PROFILE: "dynamask_profile",
+    CONFIG: "dynamask_config",
+    CHANGE: "dynamask_change",
+    CHANGE_RECORD: "dynamask_change_record",
+    CHANGE_TABLE: "dynamask_changes",
+}
+_KINDS: dict[str, Any] = {
+    ".json": JsonEvaluationArtifact,
+    ".html": HtmlEvaluationArtifact,
+    ".md": HtmlEvaluationArtifact,
+    ".npz": MasksEvaluationArtifact,
+    ".png": ImageEvaluationArtifact,
+}
+
+
+def _listed_artifacts(folder: Path, files: list[str], artifact_uri: str) -> dict[str, EvaluationArtifact]:
+    """One artifact a file, its content loaded: `EvaluationResult.save` does not fetch what was never read."""
+    found: dict[str, EvaluationArtifact] = {}
+    for name in files:
+        path = Path(name)
+        kind = ChangeEvaluationArtifact if name == CHANGE else _KINDS[path.suffix]
+        artifact: EvaluationArtifact = kind(uri=f"{artifact_uri.rstrip('/')}/{name}")
+        artifact._load(str(folder / name))  # type: ignore[no-untyped-call]
+        found[_NAMES.get(name, f"dynamask_{path.stem}")] = artifact
+    return found

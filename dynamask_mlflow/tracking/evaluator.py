@@ -39,7 +39,7 @@ _KEYS_OF_OTHERS = frozenset(
     }
 )
 
-_told: set[str] = set()
+_said: set[str] = set()
 
 
 class DynamaskEvaluator(ModelEvaluator):
@@ -74,7 +74,7 @@ class DynamaskEvaluator(ModelEvaluator):
         from mlflow.exceptions import MlflowException
 
         from dynamask_mlflow.tracking.evaluate_run import run_evaluation
-        from dynamask_mlflow.tracking.unwrap import NoGradientsError
+        from dynamask_mlflow.tracking.open_network import NoGradientsError
 
         try:
             return run_evaluation(
@@ -94,8 +94,8 @@ class DynamaskEvaluator(ModelEvaluator):
     @staticmethod
     def _skip_other_data(model_type: str | None, config: dict[str, Any]) -> None:
         # `evaluators=None` on somebody's table looks the same as asking for us: say it once, not each time.
-        if own_keys(config) or model_type in OWN_TYPES or "data" not in _told:
-            _told.add("data")
+        if own_keys(config) or model_type in OWN_TYPES or "data" not in _said:
+            _said.add("data")
             say(
                 "dynamask: nothing was explained: the data are not sequences. Build them with "
                 "mlflow.data.from_sequences or from_long_frame, or switch this evaluator off with "

@@ -13,10 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynamask_mlflow._version import __version__
-from dynamask_mlflow.evaluation.model_settings import FILE_NAME, ModelSettings
-from dynamask_mlflow.evaluation.reference_set import load_reference, reference_set, save_reference
+from dynamask_mlflow.evaluation.model_settings import (
+    SETTINGS_FILE,
+    ModelSettings,
+    reference_set,
+    save_reference,
+)
 from dynamask_mlflow.evaluation.sequence_model import SequenceModel
 from dynamask_mlflow.tracking.example import Example
+from dynamask_mlflow.tracking.loading import FLAVOR_NAME, inference_params
 
 if TYPE_CHECKING:
     import os
@@ -27,9 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from dynamask_mlflow.masks.config import Task
-    from dynamask_mlflow.tracking.pyfunc_wrapper import PyfuncWrapper
 
-FLAVOR_NAME = "dynamask"
 _LOADER = "dynamask_mlflow"
 
 
@@ -109,7 +112,7 @@ def save_model(
     from mlflow.models import Model
 
     example = Example.of(input_example)
-    told = {"inputs": None if inputs is None else dict(inputs), "layout": layout, "output_key": output_key}
+    call = {"inputs": None if inputs is None else dict(inputs), "layout": layout, "output_key": output_key}
     settings = ModelSettings(
         task=cast("Task", task),
         output=output or "",
@@ -119,7 +122,7 @@ def save_model(
         times=None if times is None else tuple(times),
         preprocessing=preprocessing,
         **_labels(labels),
-        explain={**(explain or {}), **{name: value for name, value in told.items() if value is not None}},
+        explain={**(explain or {}), **{name: value for name, value in call.items() if value is not None}},
         padding=padding if padding is None or isinstance(padding, str | float | int) else tuple(padding),
         threshold=threshold,
     )
@@ -152,7 +155,7 @@ def save_model(
     settings.save(path)
     if others is not None:
         save_reference(others, path)
-    mlflow_model.add_flavor(FLAVOR_NAME, data=FILE_NAME, dynamask_version=__version__, task=task)
+    mlflow_model.add_flavor(FLAVOR_NAME, data=SETTINGS_FILE, dynamask_version=__version__, task=task)
     python_function = mlflow_model.flavors["python_function"]
     python_function["loader_module"] = _LOADER
     python_function.pop("data", None)  # so that the loader is given the model's root
@@ -175,11 +178,11 @@ def log_model(
     `params`, `tags`, `step`, `model_type`, `model_id`, `await_registration_for`).
 
     Example:
-        >>> import mlflow, torch
+        >>> import dynamask_mlflow, mlflow, torch
         >>> network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(10, 2))
         >>> with mlflow.start_run():
         ...     info = log_model(network, name="tiny", task="classification", input_example=np.zeros((2, 5, 2)))
-        >>> load_model(info.model_uri).settings.channels
+        >>> dynamask_mlflow.load_model(info.model_uri).settings.channels
         2
     """
     from mlflow.models import Model
@@ -197,49 +200,6 @@ def log_model(
     return info
 
 
-def load_model(
-    model_uri: str, dst_path: str | None = None, device: str = "auto", untrusted: bool = False
-) -> SequenceModel:
-    """Load a model of this flavor from any URI MLflow knows; `untrusted` refuses what could run code.
-
-    Example:
-        >>> load_model("models:/icu-mortality@champion").settings.task
-        'classification'
-    """
-    from mlflow.artifacts import download_artifacts
-
-    local = download_artifacts(artifact_uri=str(model_uri), dst_path=dst_path)
-    if untrusted:
-        from dynamask_mlflow.tracking.untrusted import UntrustedModelError, load_folder
-
-        model = load_folder(local, device)
-        if not isinstance(model, SequenceModel):
-            raise UntrustedModelError("Expected a model of the dynamask flavor, but it has none.")
-        return model
-    return _load(local, device)
-
-
-def _load(path: str, device: str) -> SequenceModel:
-    import mlflow.pytorch
-    from mlflow.models import Model
-
-    settings = ModelSettings.load(path)
-    network = mlflow.pytorch.load_model(path, weights_only=False)
-    return SequenceModel(network, settings, device, Model.load(path).model_id, load_reference(path))
-
-
-def _load_pyfunc(path: str, model_config: Mapping[str, Any] | None = None) -> PyfuncWrapper:
-    """Called by `mlflow.pyfunc.load_model` with the model's root."""
-    from mlflow.environment_variables import MLFLOW_DEFAULT_PREDICTION_DEVICE
-
-    from dynamask_mlflow.tracking.pyfunc_wrapper import PyfuncWrapper, inference_params, refuse_unknown_params
-
-    refuse_unknown_params(frozenset(spec.name for spec in inference_params().params))
-    preferred = MLFLOW_DEFAULT_PREDICTION_DEVICE.get()  # type: ignore[no-untyped-call]
-    device = (model_config or {}).get("device") or preferred or "auto"
-    return PyfuncWrapper(_load(path, device))
-
-
 def _labels(given: Mapping[str, Any] | None) -> dict[str, Any]:
     known = ("class_names", "time_unit", "channel_labels", "units")
     for name in given or {}:
@@ -251,8 +211,6 @@ def _labels(given: Mapping[str, Any] | None) -> dict[str, Any]:
 def _signature(model: SequenceModel, example: Example) -> ModelSignature:
     from mlflow.models import ModelSignature
     from mlflow.types import Schema, TensorSpec
-
-    from dynamask_mlflow.tracking.pyfunc_wrapper import inference_params
 
     result = model.predict(example.data)
     return ModelSignature(

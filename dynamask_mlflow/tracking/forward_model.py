@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynamask_mlflow._logs import say
+from dynamask_mlflow._secrets import first_line
 from dynamask_mlflow.evaluation.sequences import Sequences
 from dynamask_mlflow.masks.config import ExplainConfig
 from dynamask_mlflow.masks.errors import ModelError
@@ -72,9 +73,9 @@ class Predictor:
             return tuple(str(spec.name) for spec in self._specs)
         if self._columns is not None:
             return ("x", *self._columns.others)
-        told = getattr(self._model, "arguments", ())
+        stated = getattr(self._model, "arguments", ())
         session = getattr(self._inner, "get_inputs", None)  # of onnxruntime
-        names = [str(each.name) for each in session()] if callable(session) else list(told)
+        names = [str(each.name) for each in session()] if callable(session) else list(stated)
         return tuple(names) if len(names) > 1 and self._schema is None else ("x",)
 
     def __call__(self, x: NDArray[np.float32] | None = None, **named: NDArray[Any]) -> NDArray[Any]:
@@ -121,7 +122,7 @@ class Predictor:
             try:
                 found = as_array(ask(form(x)), len(x), key)
             except Exception as error:
-                failures.append(f"{words}: {str(error).splitlines()[0][:200] if str(error) else type(error).__name__}")
+                failures.append(f"{words}: {first_line(error)}")
                 continue
             self._form, self.form = form, words
             return found
@@ -252,11 +253,10 @@ def _asked_rows(
     """The model's own answers to the first sequences, or to all of them, with everything that it takes beside x."""
     import torch
 
-    from dynamask_mlflow.evaluation.sanity import bind
     from dynamask_mlflow.masks.adapted_model import AdaptedModel
     from dynamask_mlflow.masks.forward_only import AT_ONCE
 
-    binding = bind(network, sequences, config)
+    binding = sequences.bind(network, config)
     total, parts = min(len(sequences), count or len(sequences)), []
     for start in range(0, total, AT_ONCE):
         rows = torch.arange(start, min(start + AT_ONCE, total))
@@ -272,7 +272,7 @@ def _fits(spec: Any, *wanted: int) -> bool:
 
 
 def _shaped(values: NDArray[Any], spec: Any) -> NDArray[Any]:
-    """An input in the shape and type that a signature tells."""
+    """An input in the shape and type of a signature."""
     forms = [values]
     if values.ndim == 3:
         forms += [values.transpose(0, 2, 1), values.reshape(len(values), -1)]

@@ -6,11 +6,11 @@ may register a version, or write tags, but does not know the key cannot make one
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import os
 from pathlib import Path
 
+from dynamask_mlflow._files import checksum
 from dynamask_mlflow.tracking.errors import UntrustedModelError
 
 KEY_VARIABLE = "DYNAMASK_SIGNING_KEY"
@@ -38,9 +38,7 @@ def signature_of(folder: str | os.PathLike[str], name: str) -> str:
         if path.is_symlink():
             raise UntrustedModelError(f"Expected plain files, but the model holds the link {inside!r}.")
         if path.is_file() and inside != _WRITTEN_BY_THE_DOWNLOAD:
-            with path.open("rb") as file:
-                content = hashlib.file_digest(file, "sha256").hexdigest()
-            digest.update(f"{len(inside)}:{inside}:{content}\n".encode())
+            digest.update(f"{len(inside)}:{inside}:{checksum(path)}\n".encode())
     return digest.hexdigest()
 
 

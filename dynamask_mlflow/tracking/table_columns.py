@@ -77,7 +77,7 @@ def column_places(names: Sequence[str], channels: Sequence[str], shape: tuple[in
 
 
 def _cell(name: str, channels: Sequence[str]) -> tuple[int, int] | None:
-    """(step, channel) that a column's name tells: the longest channel name in it, and the one number beside it."""
+    """(step, channel) in a column's name: the longest channel name in it, and the one number beside it."""
     inside = [channel for channel in channels if str(channel) in name]
     channel = max(inside, key=lambda each: len(str(each)), default=None)
     if channel is None:

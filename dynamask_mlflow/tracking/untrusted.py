@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dynamask_mlflow.evaluation.reference_set import load_reference
+from dynamask_mlflow.evaluation.model_settings import load_reference
 from dynamask_mlflow.evaluation.sequence_model import SequenceModel
 from dynamask_mlflow.tracking.errors import UntrustedModelError
 

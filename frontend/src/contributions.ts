@@ -5,7 +5,7 @@ import { figureCard, moreButton } from "./cards";
 import { C, D, endOf, explained, hasSigned, maskAt, signedAt, spreadAt, T, withUnit } from "./data";
 import { figure, h, hideTip, showTip, svg } from "./dom";
 import { chance, finite, most, numeral, percent } from "./format";
-import { ranges, scaleOf } from "./scales";
+import { ranges, type Scale, scaleOf } from "./scales";
 
 export interface Share {
   c: number;
@@ -56,6 +56,20 @@ function withoutIt(n: number, sum: number): string {
   return "≈ " + chance(riskOf(answer - sum)) + " without it";
 }
 
+// A bar from 0 to a contribution, and the line at 0.
+function bar(x: Scale, sum: number): SVGElement[] {
+  return [
+    svg("line", { class: "axisline", x1: x(0), x2: x(0), y1: 0, y2: 22 }),
+    svg("rect", {
+      class: sum >= 0 ? "raises" : "lowers",
+      x: Math.min(x(0), x(sum)),
+      y: 4,
+      width: Math.max(1, Math.abs(x(sum) - x(0))),
+      height: 14,
+    }),
+  ];
+}
+
 function barRow(n: number, one: Share, roof: number): HTMLElement {
   const raises = one.sum >= 0;
   const share = percent(one.share) + (finite(one.spread) ? " ± " + percent(one.spread) : "") + " of the mask";
@@ -71,7 +85,6 @@ function barRow(n: number, one: Share, roof: number): HTMLElement {
   ].filter(Boolean);
   const track = figure({ class: "track" }, (node, width) => {
     const x = scaleOf(-roof, roof, 4, width - 4);
-    const [from, to] = [Math.min(x(0), x(one.sum)), Math.max(x(0), x(one.sum))];
     const half =
       finite(one.spread) && one.share > 0 ? Math.abs(one.sum) * Math.min(1, one.spread / one.share) : 0;
     const [a, b] = [x(Math.max(-roof, one.sum - half)), x(Math.min(roof, one.sum + half))];
@@ -79,14 +92,7 @@ function barRow(n: number, one: Share, roof: number): HTMLElement {
       svg(
         "svg",
         { width, height: 22, "aria-hidden": "true" },
-        svg("line", { class: "axisline", x1: x(0), x2: x(0), y1: 0, y2: 22 }),
-        svg("rect", {
-          class: raises ? "raises" : "lowers",
-          x: from,
-          y: 4,
-          width: Math.max(1, to - from),
-          height: 14,
-        }),
+        ...bar(x, one.sum),
         ...(half > 0 && b - a > 2
           ? [svg("path", { class: "whisker", d: "M" + a + " 11H" + b + "M" + a + " 7v8M" + b + " 7v8" })]
           : []),
@@ -187,20 +193,7 @@ export function barList(moves: { c: number; sum: number }[], unit: string): HTML
       moves.map((one) => {
         const track = figure({ class: "track" }, (node, width) => {
           const x = scaleOf(-roof, roof, 4, width - 4);
-          node.replaceChildren(
-            svg(
-              "svg",
-              { width, height: 22, "aria-hidden": "true" },
-              svg("line", { class: "axisline", x1: x(0), x2: x(0), y1: 0, y2: 22 }),
-              svg("rect", {
-                class: one.sum >= 0 ? "raises" : "lowers",
-                x: Math.min(x(0), x(one.sum)),
-                y: 4,
-                width: Math.max(1, Math.abs(x(one.sum) - x(0))),
-                height: 14,
-              }),
-            ),
-          );
+          node.replaceChildren(svg("svg", { width, height: 22, "aria-hidden": "true" }, ...bar(x, one.sum)));
         });
         const look = one.sum >= 0 ? "up" : "down";
         return h(

@@ -1,5 +1,6 @@
 // Histograms as SVG, with the median marked.
 
+import { emptyPicture, xAxis, xTitle, yAxis } from "./axes";
 import { figure, h, hideTip, showTip, svg } from "./dom";
 import { finite, most, plural, tickNumber } from "./format";
 import { niceTicks, scaleOf } from "./scales";
@@ -58,18 +59,9 @@ function drawHistogram(
   const x = scaleOf(low, high, left, width - right, false);
   const ticks = niceTicks(0, most(counts), 3).filter(Number.isInteger);
   const y = scaleOf(0, most(counts), height - bottom, top, false);
-  const picture = svg("svg", {
-    width,
-    height,
-    viewBox: "0 0 " + width + " " + height,
-    "aria-hidden": "true",
-  });
-  for (const v of ticks) {
-    picture.append(
-      svg("line", { class: "gridline", x1: left, x2: width - right, y1: y(v), y2: y(v) }),
-      svg("text", { class: "tick", x: left - 7, y: y(v) + 4, "text-anchor": "end", text: String(v) }),
-    );
-  }
+  const box = { width, height, left, right, top, bottom };
+  const picture = emptyPicture(box);
+  yAxis(picture, box, y, ticks, String);
   const wide = (width - right - left) / bins;
   counts.forEach((count, i) => {
     const range =
@@ -100,25 +92,7 @@ function drawHistogram(
       text: "half below " + options.format(middle),
     }),
   );
-  for (const v of niceTicks(low, high, Math.max(3, Math.floor(width / 80)))) {
-    picture.append(
-      svg("text", {
-        class: "tick",
-        x: x(v),
-        y: height - bottom + 17,
-        "text-anchor": "middle",
-        text: tickNumber(v),
-      }),
-    );
-  }
-  picture.append(
-    svg("text", {
-      class: "axis",
-      x: (left + width - right) / 2,
-      y: height - 5,
-      "text-anchor": "middle",
-      text: options.label,
-    }),
-  );
+  xAxis(picture, box, x, niceTicks(low, high, Math.max(3, Math.floor(width / 80))), tickNumber);
+  xTitle(picture, box, options.label);
   node.replaceChildren(picture);
 }

@@ -1,5 +1,6 @@
 // Line charts as SVG: crisp in print, read by a crosshair that mouse and arrow keys share.
 
+import { emptyPicture, xAxis, xTitle, yAxis } from "./axes";
 import { figure, h, hideTip, say, showTip, svg, tip } from "./dom";
 import { finite, least, most, percent, show, tickNumber, tickPercent } from "./format";
 import { niceTicks, type Scale, scaleOf } from "./scales";
@@ -181,44 +182,11 @@ function drawLines(node: HTMLElement, width: number, options: LineOptions): Draw
   const roof = Math.max(high, ticks[ticks.length - 1]);
   const x = scaleOf(options.x[0], options.x[options.x.length - 1], left, width - right, options.log);
   const y = scaleOf(low, roof, height - bottom, top, false);
-  const picture = svg("svg", {
-    width,
-    height,
-    viewBox: "0 0 " + width + " " + height,
-    "aria-hidden": "true",
-  });
-  for (const v of ticks) {
-    picture.append(
-      svg("line", { class: "gridline", x1: left, x2: width - right, y1: y(v), y2: y(v) }),
-      svg("text", {
-        class: "tick",
-        x: left - 7,
-        y: y(v) + 4,
-        "text-anchor": "end",
-        text: (options.yTick || tickNumber)(v),
-      }),
-    );
-  }
-  for (const v of pickTicks(options, x)) {
-    picture.append(
-      svg("text", {
-        class: "tick",
-        x: x(v),
-        y: height - bottom + 17,
-        "text-anchor": "middle",
-        text: options.xFormat(v),
-      }),
-    );
-  }
-  picture.append(
-    svg("text", {
-      class: "axis",
-      x: (left + width - right) / 2,
-      y: height - 5,
-      "text-anchor": "middle",
-      text: options.xTitle || "",
-    }),
-  );
+  const box = { width, height, left, right, top, bottom };
+  const picture = emptyPicture(box);
+  yAxis(picture, box, y, ticks, options.yTick || tickNumber);
+  xAxis(picture, box, x, pickTicks(options, x), options.xFormat);
+  xTitle(picture, box, options.xTitle || "");
   for (const [a, b] of options.shades || []) {
     const half = (x(options.x[1]) - x(options.x[0])) / 2;
     picture.prepend(

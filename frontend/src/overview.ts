@@ -24,21 +24,21 @@ const TILES = [
   "information_normalized",
 ];
 
-const RIVALS: Record<string, string> = { random: "random cells", other: "another instance's mask" };
+const CONTROLS: Record<string, string> = { random: "random cells", other: "another instance's mask" };
 
 // "Better" is said only where a paired test over the instances says so.
 export function testWords(
   paired: Paired,
   kind: Kind = "number",
 ): { good: boolean; text: string; details: string[] } {
-  const judged = Object.entries(paired.rivals).map(([name, [value, p]]) => ({
-    name: RIVALS[name] ?? name,
+  const judged = Object.entries(paired.controls).map(([name, [value, p]]) => ({
+    name: CONTROLS[name] ?? name,
     value,
     p,
     won: finite(p) && p < 0.05,
   }));
-  const won = judged.filter((rival) => rival.won).map((rival) => rival.name);
-  const lost = judged.filter((rival) => !rival.won).map((rival) => rival.name);
+  const won = judged.filter((control) => control.won).map((control) => control.name);
+  const lost = judged.filter((control) => !control.won).map((control) => control.name);
   const text = !judged.length
     ? ""
     : !lost.length
@@ -48,7 +48,9 @@ export function testWords(
   return {
     good: judged.length > 0 && !lost.length,
     text,
-    details: judged.map((rival) => rival.name + ": " + show(rival.value, kind) + " (" + pText(rival.p) + ")"),
+    details: judged.map(
+      (control) => control.name + ": " + show(control.value, kind) + " (" + pText(control.p) + ")",
+    ),
   };
 }
 

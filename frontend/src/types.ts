@@ -50,7 +50,7 @@ export interface Paired {
   low: Num;
   high: Num;
   instances: number;
-  rivals: Record<string, [Num, Num]>;
+  controls: Record<string, [Num, Num]>;
 }
 
 export interface Curves {

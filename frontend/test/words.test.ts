@@ -6,11 +6,11 @@ import { testWords } from "../src/overview";
 describe("words", () => {
   it("says better only where every paired test says so", () => {
     const base = { shift: 0.5, low: 0.4, high: 0.6, instances: 20 };
-    const won = testWords({ ...base, rivals: { random: [0.1, 0.001], other: [0.2, 0.01] } });
+    const won = testWords({ ...base, controls: { random: [0.1, 0.001], other: [0.2, 0.01] } });
     expect(won).toMatchObject({ good: true, text: "better than random cells and another instance's mask" });
-    const open = testWords({ ...base, rivals: { random: [0.1, 0.001], other: [0.2, 0.2] } });
+    const open = testWords({ ...base, controls: { random: [0.1, 0.001], other: [0.2, 0.2] } });
     expect(open).toMatchObject({ good: false, text: "not shown to be better than another instance's mask" });
-    expect(testWords({ ...base, rivals: { random: [0.1, null] } }).details[0]).toContain("not tested");
+    expect(testWords({ ...base, controls: { random: [0.1, null] } }).details[0]).toContain("not tested");
   });
 
   it("keeps the channels that matter, and never none", () => {

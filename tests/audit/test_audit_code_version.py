@@ -1,37 +1,22 @@
 """A shard is fitted again when the code behind its numbers has changed, and only then."""
 
-from pathlib import Path
-
 import pytest
+from edited_source import edited_source
 
-from dynamask_mlflow._provenance import forget_files
 from dynamask_mlflow.audit.shards import code_version
 
 
 def version_with(monkeypatch: pytest.MonkeyPatch, changed: str, old: str, new: str, method: str) -> str:
     """The version of the code with one text in one file replaced by another."""
-    read = Path.read_text
-
-    def edited(path: Path, *args: object, **options: object) -> str:
-        text = read(path, *args, **options)  # type: ignore[arg-type]
-        if str(path).endswith(f"dynamask_mlflow/{changed}"):
-            assert old in text
-            text = text.replace(old, new)
-        return text
-
-    forget_files()
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "read_text", edited)
-        made = code_version.__wrapped__(method)
-    forget_files()
-    return str(made)
+    with edited_source(monkeypatch, changed, old, new):
+        return str(code_version.__wrapped__(method))
 
 
 @pytest.mark.parametrize(
     ("changed", "old", "new", "felt"),
     [
         ("audit/statistics/marginals.py", "return ", "return 0 or ", {"nested", "ig"}),
-        ("evaluation/erasure.py", "return ", "return 0 or ", {"nested", "ig"}),
+        ("evaluation/scoring.py", "return ", "return 0 or ", {"nested", "ig"}),
         ("metrics/information.py", "return ", "return 0 or ", {"nested", "ig"}),
         ("masks/ordering.py", "import annotations\n", "import annotations\n# a comment\n", set()),
         ("masks/ordering.py", "return ", "return 0 or ", {"nested"}),

@@ -273,14 +273,6 @@ def test_doubt_is_entropy_over_the_sum_of_coefficients() -> None:
     assert scoring.doubt(np.array([[[1.0], [0.0]], [[0.5], [0.5]]])).tolist() == [0.0, pytest.approx(2 * np.log(2))]
 
 
-def test_rank_correlation_by_hand() -> None:
-    assert scoring.rank_correlation([1, 2, 3], [10, 20, 40]) == pytest.approx(1)
-    assert scoring.rank_correlation([1, 2, 3], [3, 2, 1]) == pytest.approx(-1)
-    # Ranks 1, 2.5, 2.5, 4 against 1, 2, 3, 4: sqrt(.9).
-    assert scoring.rank_correlation([1, 2, 2, 3], [1, 2, 3, 4]) == pytest.approx(np.sqrt(0.9))
-    assert np.isnan(scoring.rank_correlation([1, 1], [1, 2]))
-
-
 def test_perfect_masks_are_judged_perfect() -> None:
     case = arena_case("linear-regression/white-box", seed=0, instances=4)
     assert case.truth is not None

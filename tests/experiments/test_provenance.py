@@ -1,9 +1,9 @@
 """A trial is repeated when the code behind it has changed, and only then."""
 
 import ast
-from pathlib import Path
 
 import pytest
+from edited_source import edited_source
 
 from dynamask_mlflow._provenance import forget_files, normalized, reached, symbols_of
 from dynamask_mlflow.experiments import provenance
@@ -17,20 +17,10 @@ METHODS = ("nested", "paper", "ig", "fo", "extrmask")
 
 def digests(monkeypatch: pytest.MonkeyPatch, changed: str = "", old: str = "", new: str = "") -> dict[str, str]:
     """The digests with one text in one file replaced by another."""
-    read = Path.read_text
-
-    def edited(path: Path, *args: object, **options: object) -> str:
-        text = read(path, *args, **options)  # type: ignore[arg-type]
-        if changed and str(path).endswith(changed):
-            assert old in text
-            text = text.replace(old, new)
-        return text
-
-    forget()
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "read_text", edited)
+    provenance.engine.cache_clear()
+    with edited_source(monkeypatch, changed, old, new):
         made = {method: code_digest(state_experiment(), method) for method in METHODS}
-    forget()
+    provenance.engine.cache_clear()
     return made
 
 

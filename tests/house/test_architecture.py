@@ -20,7 +20,7 @@ ARROWS = {
     "saliency": {"masks"},
     "data": set(),
     "evaluation": {"masks", "metrics", "report"},
-    "tracking": {"masks", "metrics", "report", "evaluation"},
+    "tracking": {"masks", "metrics", "evaluation"},
     "training": {"data", "metrics", "tracking"},
     "audit": {"masks", "report", "data", "evaluation", "tracking"},
     "orchestration": {"audit", "data"},
@@ -59,7 +59,7 @@ INNER = {
 # Beside the rooms, these files may name rooms, as text or for type checkers: the front door and the table of methods.
 DOORS = {"__init__.py", "_method_table.py"}
 # pandas is the format of a result that is asked for.
-EXCEPTIONS = {("masks/result.py", "pandas"), ("masks/change/result.py", "pandas")}
+EXCEPTIONS = {(f"masks/{file}.py", "pandas") for file in ("result", "change/result", "instance_result")}
 
 A_PLACE = re.compile(r"dynamask_mlflow(\.\w+)+(:\w+)?")
 
@@ -139,9 +139,9 @@ def test_what_lies_beside_the_rooms_knows_none_of_them() -> None:
         "import dynamask_mlflow.tracking.flavor",
         "from dynamask_mlflow import tracking",
         "from dynamask_mlflow.tracking import flavor",
-        "METHODS = {'ig': 'dynamask_mlflow.tracking.flavor:load_model'}",
+        "METHODS = {'ig': 'dynamask_mlflow.tracking.loading:load_model'}",
         "METHODS = {name: f'dynamask_mlflow.tracking.flavor:{name}' for name in ()}",
-        "def late():\n    from dynamask_mlflow.tracking.flavor import load_model",
+        "def late():\n    from dynamask_mlflow.tracking.loading import load_model",
     ],
 )
 def test_the_walk_sees_every_way_to_name_a_room(source: str) -> None:

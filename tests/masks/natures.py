@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from dynamask_mlflow import Masks, explain
 from dynamask_mlflow.metrics import auprc, entropy
+from dynamask_mlflow.metrics import rank_correlation as spearman
 
 SHOWN = 12
 POOL = 1500
@@ -276,6 +277,4 @@ def calibration_error(parts: list[tuple[Masks, np.ndarray]]) -> float:
 
 def rank_correlation(one: np.ndarray, other: np.ndarray) -> float:
     """Spearman's, 0 where either side is constant."""
-    if np.ptp(one) == 0 or np.ptp(other) == 0:
-        return 0.0
-    return float(np.corrcoef(one.argsort().argsort(), other.argsort().argsort())[0, 1])
+    return float(np.nan_to_num(spearman(one, other)))

@@ -10,7 +10,7 @@ from networks import Recurrent, sequences, with_seed
 from white_boxes import risk_below_one_half, segment, spikes
 
 from dynamask_mlflow import Masks, explain
-from dynamask_mlflow.masks.result import DIRECTIONS, SCHEMA_VERSION
+from dynamask_mlflow.masks.result import DIRECTIONS
 
 ARRAYS = [field.name for field in fields(Masks) if field.name not in ("diagnostics", "config")]
 
@@ -69,10 +69,11 @@ def test_a_file_that_is_none_of_masks_is_refused(masks: Masks, tmp_path: Path) -
 
 
 def test_an_older_schema_is_named(masks: Masks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dynamask_mlflow.masks.result.SCHEMA_VERSION", SCHEMA_VERSION - 1)
+    version = Masks.schema_version
+    monkeypatch.setattr(Masks, "schema_version", version - 1)
     path = masks.save(tmp_path / "old.npz")
     monkeypatch.undo()
-    with pytest.raises(ValueError, match=rf"schema version {SCHEMA_VERSION}, but .* has {SCHEMA_VERSION - 1}"):
+    with pytest.raises(ValueError, match=rf"schema version {version}, but .* has {version - 1}"):
         Masks.load(path)
 
 

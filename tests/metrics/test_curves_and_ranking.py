@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from dynamask_mlflow.metrics import aup, auprc, aur, auroc
+from dynamask_mlflow.metrics import aup, auprc, aur, auroc, rank_correlation
 
 TRUTH = np.array([[1, 1, 0, 0]], dtype=bool)
 
@@ -86,3 +86,11 @@ def test_the_shape_of_the_truth_is_checked() -> None:
     for metric in (aup, aur, auroc, auprc):
         with pytest.raises(ValueError, match=r"truth to broadcast to \(1, 4\), but got \(1, 3\)"):
             metric(np.zeros((1, 4)), np.ones((1, 3)))
+
+
+def test_rank_correlation_by_hand() -> None:
+    assert rank_correlation([1, 2, 3], [10, 20, 40]) == pytest.approx(1)
+    assert rank_correlation([1, 2, 3], [3, 2, 1]) == pytest.approx(-1)
+    # Ranks 1, 2.5, 2.5, 4 against 1, 2, 3, 4: sqrt(.9).
+    assert rank_correlation([1, 2, 2, 3], [1, 2, 3, 4]) == pytest.approx(np.sqrt(0.9))
+    assert np.isnan(rank_correlation([1, 1], [1, 2]))

@@ -123,7 +123,7 @@ def icu_report(n: int = 96, steps: int = 48, seed: int = 0, **changes: Any) -> R
         threshold=0.5,
         paired={
             "ce": Paired(
-                shift=0.6, low=0.4, high=0.8, instances=n, rivals={"random": (0.1, 0.0004), "other": (0.2, 0.2)}
+                shift=0.6, low=0.4, high=0.8, instances=n, controls={"random": (0.1, 0.0004), "other": (0.2, 0.2)}
             )
         },
         groups=[{"group": "predicted death", "instances": 5, "area": 0.1, "leading channels": "GCS total"}],

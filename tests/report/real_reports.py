@@ -13,10 +13,10 @@ from dynamask_mlflow.evaluation.changes import explain_changes
 from dynamask_mlflow.evaluation.compare import Evaluated, compare_evaluations
 from dynamask_mlflow.evaluation.config import EvaluationConfig
 from dynamask_mlflow.evaluation.evaluate import Evaluation, evaluate_masks
-from dynamask_mlflow.evaluation.labels import Labels
-from dynamask_mlflow.evaluation.profile import profile_of
+from dynamask_mlflow.evaluation.model_settings import Labels
 from dynamask_mlflow.evaluation.report_data import report_data
 from dynamask_mlflow.evaluation.sequences import as_sequences
+from dynamask_mlflow.metrics import mask_profile
 from dynamask_mlflow.report import ReportData
 
 
@@ -75,7 +75,7 @@ def report(
     **options: Any,
 ) -> ReportData:
     found, config = evaluated(network, x, task, data or {}, options)
-    profile = profile_of(found.main.masks.masks, found.sample)
+    profile = mask_profile(found.main.masks.masks, found.sample.eligible, found.sample.exists)
     labels = Labels(("survival", "death"), "hour")
     return report_data(found, profile, config, model="a model", created_at="2026-01-01", labels=labels)
 

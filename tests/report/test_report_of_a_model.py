@@ -16,11 +16,10 @@ import torch
 from dynamask_mlflow.evaluation.changes import explain_changes
 from dynamask_mlflow.evaluation.config import EvaluationConfig
 from dynamask_mlflow.evaluation.evaluate import evaluate_masks
-from dynamask_mlflow.evaluation.labels import Labels, labels_of
-from dynamask_mlflow.evaluation.model_settings import ModelSettings
-from dynamask_mlflow.evaluation.profile import profile_of
+from dynamask_mlflow.evaluation.model_settings import Labels, ModelSettings, labels_of
 from dynamask_mlflow.evaluation.report_data import report_data
 from dynamask_mlflow.evaluation.sequences import as_sequences
+from dynamask_mlflow.metrics import mask_profile
 from dynamask_mlflow.report import ReportData, model_card, render_report
 
 N, T, D = 8, 6, 3
@@ -52,7 +51,7 @@ def page_of(network: Any, task: str, targets: Any = None, lengths: Any = None, *
     found = evaluate_masks(network, sequences, task=task, config=config)
     if config.change_since is not None:
         found = replace(found, changes=explain_changes(network, found.sample, task=task, config=config))
-    profile = profile_of(found.main.masks.masks, found.sample)
+    profile = mask_profile(found.main.masks.masks, found.sample.eligible, found.sample.exists)
     return report_data(found, profile, config, model="a model", created_at="2026-01-01", labels=LABELS)
 
 
@@ -113,7 +112,7 @@ def test_signed_cells_travel_to_the_page_and_sum_to_the_distance_from_the_refere
 def test_masks_of_what_the_model_reads_are_better_than_random_cells_and_than_another_instances_mask() -> None:
     data = page_of(risk, "classification", targets=np.arange(N) % 2)
     assert data.paired["answer_shift"].shift > 0
-    assert data.paired["answer_shift"].rivals["random"][1] < 0.05
+    assert data.paired["answer_shift"].controls["random"][1] < 0.05
     assert data.groups[0]["group"].startswith("predicted")
     assert sum(row["instances"] for row in data.groups if row["group"].startswith("risk")) == N
 

@@ -7,10 +7,8 @@ from pathlib import Path
 import mlflow
 import pytest
 import torch
-from small_evaluations import X
-from small_networks import NAMES, GRUClassifier, trained_classifier
-
-import dynamask_mlflow
+from small_evaluations import saved_classifier
+from small_networks import GRUClassifier, trained_classifier
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -65,6 +63,4 @@ def store(empty_store: Path, tmp_path: Path, clean_mlflow: None) -> Path:
 
 @pytest.fixture(scope="session")
 def saved(network: GRUClassifier, tmp_path_factory: pytest.TempPathFactory) -> str:
-    path = tmp_path_factory.mktemp("models") / "gru"
-    dynamask_mlflow.save_model(network, path, task="classification", input_example=X[:2], channel_names=NAMES)
-    return str(path)
+    return saved_classifier(network, tmp_path_factory)

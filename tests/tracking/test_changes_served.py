@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from mlflow.exceptions import MlflowException
-from small_evaluations import evaluate
+from small_evaluations import evaluate, saved_classifier
 from small_networks import CHANNELS, NAMES, STEPS, GRUClassifier, sequences
 
 import dynamask_mlflow
@@ -25,17 +25,7 @@ FILLED = {"fill": ["forward"] * CHANNELS}
 
 @pytest.fixture(scope="module")
 def saved(network: GRUClassifier, tmp_path_factory: pytest.TempPathFactory) -> str:
-    path = tmp_path_factory.mktemp("models") / "gru"
-    dynamask_mlflow.save_model(
-        network,
-        path,
-        task="classification",
-        input_example=X[:2],
-        channel_names=NAMES,
-        times=HOURS,
-        preprocessing=FILLED,
-    )
-    return str(path)
+    return saved_classifier(network, tmp_path_factory, times=HOURS, preprocessing=FILLED)
 
 
 def test_a_logged_model_tells_what_changed(saved: str, network: GRUClassifier) -> None:

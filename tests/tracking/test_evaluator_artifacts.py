@@ -106,7 +106,7 @@ def test_a_page_that_cannot_be_drawn_does_not_cost_the_masks(
     def broken(page: Any) -> str:
         raise RuntimeError("no ink")
 
-    monkeypatch.setattr("dynamask_mlflow.tracking.artifacts.render_report", broken)
+    monkeypatch.setattr("dynamask_mlflow.evaluation.results.render_report", broken)
     result = evaluate(saved)
     assert "dynamask_report" not in result.artifacts
     assert len(result.artifacts["dynamask_masks"].content) == 6

@@ -14,6 +14,7 @@ import pytest
 import torch
 import yaml
 from mlflow.exceptions import MlflowException
+from small_evaluations import saved_classifier
 from small_networks import (
     CHANNELS,
     NAMES,
@@ -33,17 +34,8 @@ X, Y = sequences(8)
 
 @pytest.fixture(scope="module")
 def saved(network: GRUClassifier, tmp_path_factory: pytest.TempPathFactory) -> str:
-    path = tmp_path_factory.mktemp("models") / "gru"
-    dynamask_mlflow.save_model(
-        network,
-        path,
-        task="classification",
-        input_example=X[:1],
-        channel_names=NAMES,
-        preprocessing={"mean": [0.0, 1.0]},
-        explain={"seed": 7},
-    )
-    return str(path)
+    options = {"preprocessing": {"mean": [0.0, 1.0]}, "explain": {"seed": 7}}
+    return saved_classifier(network, tmp_path_factory, input_example=X[:1], **options)
 
 
 def eager(network: torch.nn.Module, x: np.ndarray = X) -> np.ndarray:

@@ -22,10 +22,8 @@ from small_networks import GRUClassifier, sequences
 import dynamask_mlflow
 from dynamask_mlflow.cli import main
 from dynamask_mlflow.tracking.errors import UploadError
-from dynamask_mlflow.tracking.metric_log import Point
-from dynamask_mlflow.tracking.retries import is_lost, patiently, short_retries
-from dynamask_mlflow.tracking.spool import Destination, new_spool, write_manifest
-from dynamask_mlflow.tracking.upload import upload_or_keep
+from dynamask_mlflow.tracking.spool import Destination, Point, new_spool, write_manifest
+from dynamask_mlflow.tracking.upload import is_lost, patiently, short_retries, upload_or_keep
 
 pytestmark = pytest.mark.server
 

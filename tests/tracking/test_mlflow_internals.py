@@ -10,7 +10,7 @@ from mlflow.models.evaluation import default_evaluator as mlflows
 
 from dynamask_mlflow.tracking import mlflow_internals
 from dynamask_mlflow.tracking.dataset import from_sequences
-from dynamask_mlflow.tracking.pyfunc_wrapper import refuse_unknown_params
+from dynamask_mlflow.tracking.mlflow_internals import refuse_unknown_params
 
 
 @pytest.fixture(autouse=True)

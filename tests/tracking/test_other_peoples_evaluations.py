@@ -118,7 +118,7 @@ def test_who_is_taken(model_type: str | None, config: dict[str, object] | None, 
 def test_a_table_is_left_alone_with_one_warning_in_all(
     store: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(evaluator, "_told", set())
+    monkeypatch.setattr(evaluator, "_said", set())
     table = pd.DataFrame({"a": np.arange(10.0), "y": [0, 1] * 5})
     with caplog.at_level(logging.WARNING, logger="dynamask_mlflow"):
         for _ in range(2):

@@ -8,7 +8,7 @@ from small_networks import GRUClassifier, Regressor, sequences
 
 import dynamask_mlflow
 from dynamask_mlflow import explain
-from dynamask_mlflow.evaluation.reference_set import FILE_NAME, MOST, reference_set
+from dynamask_mlflow.evaluation.model_settings import MOST_REFERENCES, REFERENCE_FILE, reference_set
 from dynamask_mlflow.evaluation.sequence_model import SequenceModel
 from dynamask_mlflow.tracking.untrusted import load_folder
 
@@ -28,7 +28,7 @@ def test_a_model_keeps_a_few_hundred_reference_sequences_and_explains_against_th
 ) -> None:
     model = dynamask_mlflow.load_model(str(saved))
     assert model.reference is not None
-    assert model.reference.shape == (MOST, *X.shape[1:])
+    assert model.reference.shape == (MOST_REFERENCES, *X.shape[1:])
     ours = model.explain(X, progress=False)
     plain = explain(network, X, reference=model.reference, progress=False)
     np.testing.assert_allclose(ours.attributions, plain.attributions, atol=1e-4)
@@ -52,7 +52,7 @@ def test_the_mean_keeps_no_single_sequence(tmp_path: Path) -> None:
 
 def test_a_model_without_reference_stores_none(tmp_path: Path) -> None:
     dynamask_mlflow.save_model(Regressor(), tmp_path / "m", task="regression", input_example=X)
-    assert not (tmp_path / "m" / FILE_NAME).exists()
+    assert not (tmp_path / "m" / REFERENCE_FILE).exists()
     assert dynamask_mlflow.load_model(str(tmp_path / "m")).reference is None
 
 

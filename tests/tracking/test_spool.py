@@ -26,11 +26,11 @@ from small_evaluations import evaluate
 from dynamask_mlflow.cli import main
 from dynamask_mlflow.tracking import spool as spools
 from dynamask_mlflow.tracking.errors import SpoolError
-from dynamask_mlflow.tracking.metric_log import Point
 from dynamask_mlflow.tracking.spool import (
     ARTIFACTS,
     MANIFEST,
     Destination,
+    Point,
     find_spools,
     new_spool,
     read_manifest,

@@ -160,7 +160,7 @@ def test_networks_that_take_time_first_are_told_from_others() -> None:
 
 
 def test_probabilities_of_several_labels_are_told(caplog: pytest.LogCaptureFixture, monkeypatch: Any) -> None:
-    monkeypatch.setattr("dynamask_mlflow.masks.black_box._told", set())
+    monkeypatch.setattr("dynamask_mlflow.masks.black_box._said", set())
     explain(lambda x: torch.sigmoid(x[:, 0]), X[:4], progress=False)
     assert "do not sum to 1, as those of several labels do" in caplog.text
 

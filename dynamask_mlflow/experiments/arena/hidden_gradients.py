@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from torch import nn
 
 from dynamask_mlflow import metrics
-from dynamask_mlflow.evaluation.erasure import Eraser, Predict
 from dynamask_mlflow.evaluation.explain_and_score import Explained, Explainer, explain_and_score
-from dynamask_mlflow.evaluation.scoring import Controls
+from dynamask_mlflow.evaluation.scoring import Controls, Eraser, Predict
 from dynamask_mlflow.evaluation.sequences import as_sequences
 from dynamask_mlflow.experiments.arena.case import arena_case
 from dynamask_mlflow.experiments.arena.outcome import existing, method_digest

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from dynamask_mlflow.experiments.arena.outcome import BEST_IG, OURS, Outcome, outcome
 from dynamask_mlflow.experiments.arena.rows import ROWS, Row, find_row
-from dynamask_mlflow.experiments.arena.scoring import Bins, pooled, rank_correlation
+from dynamask_mlflow.experiments.arena.scoring import Bins, pooled
+from dynamask_mlflow.metrics import rank_correlation
 
 DEFAULT_METHODS = (OURS, BEST_IG, "ig", "ig_smooth", "gs", "random")
 INSTANCES = 24

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import rankdata
 
 from dynamask_mlflow import metrics as m
 
@@ -121,14 +120,6 @@ def doubt(coefficients: ArrayLike, exists: ArrayLike | None = None) -> FloatArra
     values = np.clip(np.asarray(coefficients, dtype=np.float64), 0, 1)
     total = (values * _existing(exists, values.shape)).sum((1, 2))
     return np.asarray(m.entropy(values, exists) / np.maximum(total, 1e-12))
-
-
-def rank_correlation(a: ArrayLike, b: ArrayLike) -> float:
-    """Spearman's: the correlation of the ranks, ties at their mean rank; nan where either side is constant."""
-    first, second = rankdata(a), rankdata(b)
-    if len(first) < 2 or not first.std() or not second.std():
-        return float("nan")
-    return float(np.corrcoef(first, second)[0, 1])
 
 
 def _existing(exists: ArrayLike | None, shape: tuple[int, ...]) -> NDArray[Any]:

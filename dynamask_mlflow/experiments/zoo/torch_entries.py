@@ -208,7 +208,7 @@ ENTRIES = (
     ),
     Entry(
         "channels-first",
-        "(B, d, T), told by the signature",
+        "(B, d, T), by the signature",
         by_pytorch(partial(networks.ChannelsFirst, CHANNELS), _channels_first),
     ),
     Entry("float64", "weights in double precision", by_pytorch(_GRU, change=lambda network: network.double())),

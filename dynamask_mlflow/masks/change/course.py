@@ -121,8 +121,8 @@ def _follow(question: Question, whole: BlackBox, x: Tensor, ends: Steps, grid: S
         with torch.no_grad():
             outputs.append(readable(box, box(after)))
             scores.append(score_of(target, box, after))
-            standing = score_of(target, box, before) if place else scores[0]
-        elapsed.append(standing - scores[-2] if place else torch.zeros_like(standing))
+            carried = score_of(target, box, before) if place else scores[0]
+        elapsed.append(carried - scores[-2] if place else torch.zeros_like(carried))
         asked = type(target)(box, target.weights, target.function, target.chosen, target.for_answer)
         found = integrate_change(asked, before, after, _LEVELS, _TOLERANCE).cells.sum(1) if place else None
         moves.append(torch.zeros_like(x[:, 0]) if found is None else found)

@@ -185,18 +185,18 @@ def _measure(question: Question, black_box: BlackBox, states: _States, device: t
     with torch.no_grad():
         outputs, unchanged = black_box(after), black_box(before)
         target = open_target(question.target, black_box, outputs, unchanged)
-        score, standing = score_of(target, black_box, after), score_of(target, black_box, before)
+        score, score_before = score_of(target, black_box, after), score_of(target, black_box, before)
         earlier, outputs_before = _at_since(question, black_box, target, states, device)
         level = _level(states).to(device)
         # A level from which the score moved the other way would explain another change.
-        disagrees = (score - score_of(target, black_box, level)) * (score - standing) <= 0
+        disagrees = (score - score_of(target, black_box, level)) * (score - score_before) <= 0
         level = torch.where(disagrees[:, None, None], before, level)
     found = integrate_change(target, before, after)
     return _Measured(
         found.cells,
         found.remainder,
         earlier,
-        standing,
+        score_before,
         score,
         readable(black_box, outputs_before),
         readable(black_box, outputs),

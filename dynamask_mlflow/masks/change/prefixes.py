@@ -53,19 +53,19 @@ class PrefixRule:
     def spec(self) -> str:
         """How it is stored with the result."""
         parts = ["each step"] if self.per_step else []
-        parts += self.told
+        parts += self.step_inputs
         values = f"values:{','.join(f'{value:g}' for value in self.values)}" if self.fill == "values" else self.fill
         return " + ".join([*parts, values] if self.fill != "none" else parts)
 
     @property
-    def told(self) -> list[str]:
+    def step_inputs(self) -> list[str]:
         """The inputs by which the model learns how many steps there are."""
         return [name for name in self.plan.names if name in _TELL_STEPS]
 
     @property
     def fixed_window(self) -> bool:
         """Whether the model sees no more than a window of T steps in which nothing tells the time."""
-        return self.fill in ("carry", "values") and not self.per_step and not self.told
+        return self.fill in ("carry", "values") and not self.per_step and not self.step_inputs
 
     def filled(self, prefix: Tensor, steps: int) -> Tensor:
         """(B, T, d): the first steps (B, t, d), filled up to T."""
@@ -108,8 +108,8 @@ class _Prefix(AdaptedModel):
         x = z if rule.fill == "none" else rule.filled(z[:, :steps], z.shape[1])
         side = SideInputs(lengths=np.array([steps]))
         rows = torch.arange(len(x))
-        told = {name: side.take(name, rows, (x.shape[1], x.shape[2])).to(x.device) for name in rule.told}
-        return {"x": x * scale if scale != 1.0 else x, **told}
+        step_inputs = {name: side.take(name, rows, (x.shape[1], x.shape[2])).to(x.device) for name in rule.step_inputs}
+        return {"x": x * scale if scale != 1.0 else x, **step_inputs}
 
 
 class AnswerAfter(nn.Module):
@@ -130,7 +130,7 @@ def prefix_rule(model: Model, x: Tensor, padding: Padding, ends: Steps, call: Mo
     whole = PrefixRule("none", plan=plan_call(model, call, SideInputs(lengths=ends)), call=call)
     whole = replace(whole, per_step=_answers_at_each_step(model, x[:1].clone(), whole))
     stated = _stated(padding, x.shape[2])
-    if stated is None and not whole.per_step and not whole.told:
+    if stated is None and not whole.per_step and not whole.step_inputs:
         stated = _padding_of(x.cpu(), ends)
         if stated is None:
             raise ValueError(

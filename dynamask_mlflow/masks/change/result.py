@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-import json
-import os
-import zipfile
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dynamask_mlflow._files import atomic_file
-from dynamask_mlflow._npz import load_arrays
+from dynamask_mlflow.masks.instance_result import InstanceResult, cell_index, labels_of
 
 if TYPE_CHECKING:
     import pandas as pd
-
-SCHEMA_VERSION = 1
 
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
 
 _CELLS = ("contributions", "masks", "binary", "scores", "spread")
-_APART = ("diagnostics", "config")
 
 
 @dataclass(frozen=True, eq=False)
-class Change:
+class Change(InstanceResult):
     """Changes of N instances of T steps and d channels.
 
     Attributes:
@@ -50,6 +42,9 @@ class Change:
         config: how it was made (JSON-able).
     """
 
+    kind: ClassVar[str] = "changes"
+    schema_version: ClassVar[int] = 1
+
     contributions: Floats
     elapsed: Doubles
     before: Doubles
@@ -63,8 +58,6 @@ class Change:
     outputs_before: Doubles
     outputs_after: Doubles
     spread: Floats | None = None
-    diagnostics: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-    config: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         shape = self.contributions.shape
@@ -84,11 +77,6 @@ class Change:
         return np.asarray(self.after - self.before)
 
     @property
-    def target(self) -> str:
-        """What was explained, as it was asked: "auto", "class:1", ..."""
-        return str(self.config.get("target", "auto"))
-
-    @property
     def by_channel(self) -> Doubles:
         """(N, d): the contribution of each channel."""
         return np.asarray(self.contributions.sum(axis=1, dtype=np.float64))
@@ -104,74 +92,6 @@ class Change:
         steps = np.arange(self.contributions.shape[1])
         return np.asarray((steps >= self.since[:, None]) & (steps < self.until[:, None]))
 
-    def __getitem__(self, index: Any) -> Self:
-        """The changes of some instances: an int, a slice, or an array of positions or booleans."""
-        rows = np.atleast_1d(np.arange(len(self))[index])
-        return self._with(lambda values: values[rows])
-
-    def _arrays(self) -> dict[str, Any]:
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _APART}
-
-    def _with(self, take: Callable[[NDArray[Any]], NDArray[Any]]) -> Self:
-        taken: dict[str, Any] = {
-            name: None if values is None else take(values) for name, values in self._arrays().items()
-        }
-        diagnostics = {name: take(values) for name, values in self.diagnostics.items()}
-        return type(self)(**taken, diagnostics=diagnostics, config=self.config)
-
-    @classmethod
-    def concatenate(cls, parts: Sequence[Change]) -> Change:
-        """Join parts that were made with one configuration, in the order given."""
-        if not parts:
-            raise ValueError("Expected at least one part to concatenate, but got none.")
-        first = parts[0]
-        for part in parts[1:]:
-            if part.config != first.config:
-                keys = sorted({*part.config, *first.config})
-                found = [key for key in keys if part.config.get(key) != first.config.get(key)]
-                raise ValueError(f"Expected parts of one configuration, but they differ in {', '.join(found)}.")
-
-        def joined(values: list[Any]) -> Any:
-            return None if any(value is None for value in values) else np.concatenate(values)
-
-        shared = [name for name in first.diagnostics if all(name in part.diagnostics for part in parts)]
-        return cls(
-            **{name: joined([getattr(part, name) for part in parts]) for name in first._arrays()},
-            diagnostics={name: joined([part.diagnostics[name] for part in parts]) for name in shared},
-            config=first.config,
-        )
-
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write an npz without pickle; the file appears whole or not at all."""
-        target = Path(path)
-        meta = {"schema_version": SCHEMA_VERSION, "config": dict(self.config), "diagnostics": list(self.diagnostics)}
-        arrays = {name: values for name, values in self._arrays().items() if values is not None}
-        arrays["meta"] = np.frombuffer(json.dumps(meta, sort_keys=True).encode(), dtype=np.uint8)
-        arrays |= {f"diagnostics/{name}": np.asarray(values) for name, values in self.diagnostics.items()}
-        with atomic_file(target) as file:
-            np.savez_compressed(file, **arrays)
-        return target
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Change:
-        """Read what `save` wrote."""
-        try:
-            stored = load_arrays(path)
-            meta = json.loads(stored.pop("meta").tobytes())
-            diagnostics = {name: stored.pop(f"diagnostics/{name}") for name in meta["diagnostics"]}
-        except (zipfile.BadZipFile, KeyError, ValueError) as error:
-            raise ValueError(f"Expected a file of changes at {path}, but it cannot be read: {error}.") from error
-        if meta.get("schema_version") != SCHEMA_VERSION:
-            raise ValueError(
-                f"Expected changes of schema version {SCHEMA_VERSION}, but {path} has {meta.get('schema_version')}."
-            )
-        known = {f.name for f in fields(cls)}
-        arrays: dict[str, Any] = {name: values for name, values in stored.items() if name in known}
-        try:
-            return cls(**arrays, diagnostics=diagnostics, config=meta["config"])
-        except TypeError as error:
-            raise ValueError(f"Expected a file of changes at {path}, but arrays are missing: {error}.") from error
-
     def to_frame(
         self,
         ids: Sequence[Any] | None = None,
@@ -181,13 +101,7 @@ class Change:
         """One row a new cell: id, time, channel, contribution, mask, salient, score."""
         import pandas as pd
 
-        n, steps, channels = self.contributions.shape
-        labels = {
-            "id": _labels("id", ids, n),
-            "time": _labels("time", times, steps),
-            "channel": _labels("channel", channel_names, channels),
-        }
-        index = pd.MultiIndex.from_product(list(labels.values()), names=list(labels))
+        index = cell_index(self.contributions.shape, ids, channel_names, times)
         cells: dict[str, Any] = {
             "contribution": self.contributions,
             "mask": self.masks,
@@ -210,13 +124,13 @@ class Change:
         import pandas as pd
 
         n, _, channels = self.contributions.shape
-        names, by_channel = _labels("channel", channel_names, channels), self.by_channel
+        names, by_channel = labels_of("channel", channel_names, channels), self.by_channel
         order = np.argsort(-np.abs(by_channel), axis=1, kind="stable")[:, :most]
         moved = [
             ", ".join(f"{names[c]} {row[c]:+.2f}" for c in few) for few, row in zip(order, by_channel, strict=True)
         ]
         columns = {
-            "id": _labels("id", ids, n),
+            "id": labels_of("id", ids, n),
             "since": self.since,
             "until": self.until,
             "before": self.before,
@@ -226,11 +140,3 @@ class Change:
             "moved_by": moved,
         }
         return pd.DataFrame(columns)
-
-
-def _labels(name: str, values: Sequence[Any] | None, length: int) -> list[Any]:
-    if values is None:
-        return list(range(length))
-    if len(values) != length:
-        raise ValueError(f"Expected {length} labels for {name}, but got {len(values)}.")
-    return list(values)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dynamask_mlflow.evaluation.config import EvaluationConfig
-from dynamask_mlflow.evaluation.sampling import choose_rows
+from dynamask_mlflow.evaluation.evaluate import choose_rows
 from dynamask_mlflow.evaluation.sequences import as_sequences
 
 DATA = as_sequences(np.zeros((100, 3, 2)), ids=[f"p{i}" for i in range(100)])

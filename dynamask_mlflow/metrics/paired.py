@@ -1,4 +1,4 @@
-"""Masks beside their rivals on the same instances: intervals of means, and paired tests."""
+"""Means over instances with their intervals, and paired tests on the same instances."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
+
+from dynamask_mlflow.metrics._arrays import FloatArray
 
 LEVEL = 0.95
 FEWEST = 6  # pairs below which no sign test can reach p < .05 on one side
+CONTROLS = ("random", "other")
 LOWER_IS_BETTER = ("acc", "sufficiency")
 HAVE_A_ZERO = ("squared_error", "answer_shift")
-RIVALS = ("random", "other")
 _RESAMPLES = 999
 
 
-def mean_interval(values: NDArray[Any], seed: int = 0) -> NDArray[np.float64]:
+def mean_interval(values: ArrayLike, seed: int = 0) -> FloatArray:
     """A 95 % interval of the mean over the last axis, by the bootstrap; NaN with fewer than two values.
 
     Args:
@@ -26,7 +28,6 @@ def mean_interval(values: NDArray[Any], seed: int = 0) -> NDArray[np.float64]:
         NDArray: (2, ...) the lower and the upper ends.
 
     Example:
-        >>> import numpy as np
         >>> mean_interval(np.array([1.0, 2.0, 3.0, np.nan])).round(2).tolist()
         [1.0, 3.0]
     """
@@ -43,11 +44,10 @@ def mean_interval(values: NDArray[Any], seed: int = 0) -> NDArray[np.float64]:
     return ends.reshape(2, *np.shape(values)[:-1])
 
 
-def paired_p(ours: NDArray[Any], theirs: NDArray[Any]) -> float:
+def paired_p(ours: ArrayLike, theirs: ArrayLike) -> float:
     """One-sided p-value of Wilcoxon's signed-rank test that `ours` is greater; NaN with fewer than six pairs.
 
     Example:
-        >>> import numpy as np
         >>> paired_p(np.arange(1.0, 9.0), np.zeros(8)) < 0.01
         True
         >>> paired_p(np.zeros(8), np.zeros(8))
@@ -64,32 +64,50 @@ def paired_p(ours: NDArray[Any], theirs: NDArray[Any]) -> float:
     return float(wilcoxon(change, alternative="greater").pvalue)
 
 
-def compare_with_rivals(each: Mapping[str, NDArray[np.float64]]) -> dict[str, dict[str, Any]]:
-    """Every measure that has rivals, as `report.Paired` takes it; the shift only where it has a zero."""
+def mean_of_known(values: ArrayLike) -> float:
+    """The mean of the finite values; NaN without any.
+
+    Example:
+        >>> mean_of_known([1.0, 3.0, np.nan])
+        2.0
+    """
+    array = np.asarray(values, dtype=np.float64)
+    known = array[np.isfinite(array)]
+    return float(known.mean()) if len(known) else float("nan")
+
+
+def compare_with_controls(each: Mapping[str, FloatArray]) -> dict[str, dict[str, Any]]:
+    """Every measure beside the same measure of its controls.
+
+    Args:
+        each: name -> (N,) of the masks, "<name>/random" of random cells, "<name>/other" of another instance's mask.
+
+    Returns:
+        dict: name -> `shift` with its interval `low`, `high`, NaN for measures without a zero; `instances`; and
+            `controls`, each with its own shift and the p-value of a paired test that the masks are better.
+
+    Example:
+        >>> each = {"answer_shift": np.arange(1.0, 9.0), "answer_shift/random": np.zeros(8)}
+        >>> compare_with_controls(each)["answer_shift"]["controls"]
+        {'random': (0.0, 0.00390625)}
+    """
     found = {}
     for name, values in each.items():
-        rivals = {rival: each[f"{name}/{rival}"] for rival in RIVALS if f"{name}/{rival}" in each}
-        if "/" in name or name == "ce_shift" or not rivals:
+        controls = {control: each[f"{name}/{control}"] for control in CONTROLS if f"{name}/{control}" in each}
+        if "/" in name or name == "ce_shift" or not controls:
             continue
         sign = -1.0 if name in LOWER_IS_BETTER else 1.0
         shift = each.get("ce_shift") if name == "ce" else values if name in HAVE_A_ZERO else None
-        above: Mapping[str, Any] = each
-        if name == "ce" and shift is not None:
-            above = {f"ce/{rival}": each[f"ce_shift/{rival}"] for rival in rivals}
-        low, high = mean_interval(shift) if shift is not None else (float("nan"),) * 2
+        above = "ce_shift" if name == "ce" and shift is not None else name
+        low, high = mean_interval(shift) if shift is not None else (np.nan, np.nan)
         found[name] = {
-            "shift": float("nan") if shift is None else _mean(shift),
+            "shift": float("nan") if shift is None else mean_of_known(shift),
             "low": float(low),
             "high": float(high),
             "instances": int(np.isfinite(values).sum()),
-            "rivals": {
-                rival: (_mean(above[f"{name}/{rival}"]), paired_p(sign * values, sign * theirs))
-                for rival, theirs in rivals.items()
+            "controls": {
+                control: (mean_of_known(each[f"{above}/{control}"]), paired_p(sign * values, sign * theirs))
+                for control, theirs in controls.items()
             },
         }
     return found
-
-
-def _mean(values: NDArray[Any]) -> float:
-    known = values[np.isfinite(values)]
-    return float(known.mean()) if len(known) else float("nan")

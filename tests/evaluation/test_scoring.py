@@ -7,12 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dynamask_mlflow.evaluation.erasure import Eraser
-from dynamask_mlflow.evaluation.profile import profile_of
-from dynamask_mlflow.evaluation.scoring import CHUNK, Controls, score
+from dynamask_mlflow.evaluation.scoring import CHUNK, Controls, Eraser, score
 from dynamask_mlflow.evaluation.sequences import Sequences, as_sequences
 from dynamask_mlflow.masks.result import Masks
-from dynamask_mlflow.metrics import top_cells
+from dynamask_mlflow.metrics import mask_profile, top_cells
 
 # Two channels over four steps; only the last value of channel 0 counts.
 X = np.array([[[0.0, 5.0], [0.0, 5.0], [0.0, 5.0], [4.0, 5.0]]], dtype=np.float32)
@@ -125,7 +123,7 @@ def test_chunks_do_not_change_anything() -> None:
 def test_a_profile_is_the_mean_over_the_cells_that_exist() -> None:
     sample = as_sequences(np.ones((2, 2, 2)), lengths=[2, 1])
     masks = np.array([[[1, 0], [1, 0]], [[1, 1], [0, 0]]], dtype=np.float32)
-    profile = profile_of(masks, sample)
+    profile = mask_profile(masks, sample.eligible, sample.exists)
     np.testing.assert_allclose(profile.by_cell, [[1, 0.5], [1, 0]])
     np.testing.assert_allclose(profile.by_channel, [1, 1 / 3])
     np.testing.assert_allclose(profile.by_time, [0.75, 0.5])
@@ -135,11 +133,11 @@ def test_a_profile_is_the_mean_over_the_cells_that_exist() -> None:
 def test_a_profile_has_no_number_of_a_smaller_group_than_asked() -> None:
     sample = as_sequences(np.ones((2, 2, 2)), lengths=[2, 1])
     masks = np.array([[[1, 0], [1, 0]], [[1, 1], [0, 0]]], dtype=np.float32)
-    profile = profile_of(masks, sample, least=2)
+    profile = mask_profile(masks, sample.eligible, sample.exists, least=2)
     np.testing.assert_allclose(profile.by_cell, [[1, 0.5], [np.nan, np.nan]])
     np.testing.assert_allclose(profile.by_channel, [1, 0.5])
     np.testing.assert_allclose(profile.share_by_channel, [2 / 3, 1 / 3])
-    assert np.isnan(profile_of(masks, sample, least=3).by_channel).all()
+    assert np.isnan(mask_profile(masks, sample.eligible, sample.exists, least=3).by_channel).all()
 
 
 @pytest.mark.parametrize("seed", range(3))

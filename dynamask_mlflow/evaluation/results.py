@@ -1,4 +1,4 @@
-"""The files of an evaluation, written into a spool: masks, table, profile, report, pictures, settings."""
+"""What an evaluation leaves behind: metrics by name, and files: masks, table, profile, report, pictures, settings."""
 
 from __future__ import annotations
 
@@ -12,23 +12,25 @@ from typing import Any
 
 import numpy as np
 
-from dynamask_mlflow._files import atomic_write
+from dynamask_mlflow._files import atomic_write, checksum
 from dynamask_mlflow._json import plain
 from dynamask_mlflow._provenance import versions
 from dynamask_mlflow.evaluation.changes import change_record, change_table
 from dynamask_mlflow.evaluation.config import EvaluationConfig
 from dynamask_mlflow.evaluation.evaluate import Evaluation
-from dynamask_mlflow.evaluation.labels import Labels
+from dynamask_mlflow.evaluation.explain_and_score import MethodRun
+from dynamask_mlflow.evaluation.model_settings import Labels
 from dynamask_mlflow.evaluation.privacy import hashed
-from dynamask_mlflow.evaluation.profile import profile_of, profile_record
 from dynamask_mlflow.evaluation.report_data import instance_metrics, report_data
 from dynamask_mlflow.evaluation.sequences import Sequences
 from dynamask_mlflow.masks.result import DIRECTIONS, Masks
+from dynamask_mlflow.metrics import Profile, mask_profile
+from dynamask_mlflow.metrics.shift import predicted_class
 from dynamask_mlflow.report import heat_map_png, model_card, render_report
-from dynamask_mlflow.tracking.manifest import checksum
 
 _logger = logging.getLogger(__name__)
 
+PREFIX = "dynamask"
 TABLE = "dynamask_instances.json"
 REPORT, MASKS = "dynamask/report.html", "dynamask/masks.npz"
 CARD = "dynamask/model_card.md"
@@ -50,7 +52,7 @@ def write_artifacts(
     if config.hash_ids:
         evaluation = _with_hashed_ids(evaluation)
     sample, run = evaluation.sample, evaluation.main
-    profile = profile_of(run.masks.masks, sample, config.min_group)
+    profile = mask_profile(run.masks.masks, sample.eligible, sample.exists, config.min_group)
     run.masks.save(folder / MASKS)
     files = [MASKS]
     for method, other in list(evaluation.runs.items())[1:]:
@@ -58,7 +60,7 @@ def write_artifacts(
         other.masks.save(folder / files[-1])
     texts: dict[str, str | bytes] = {
         TABLE: json.dumps(instance_table(evaluation)),
-        PROFILE: json.dumps(profile_record(profile, sample)),
+        PROFILE: json.dumps(_profile_record(profile, sample)),
     }
     if evaluation.changes is not None:
         evaluation.changes.change.save(folder / CHANGE)
@@ -130,8 +132,6 @@ def _predictions(evaluation: Evaluation) -> dict[str, Any]:
     y = evaluation.outputs
     if evaluation.task == "regression":
         return {"prediction": plain(y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y)}
-    from dynamask_mlflow.metrics.shift import predicted_class
-
     probability = y[..., 1] if y.shape[-1] == 2 else y.max(axis=-1)
     return {"prediction": plain(predicted_class(y.astype(np.float64))), "probability": plain(probability)}
 
@@ -156,6 +156,21 @@ def _record(evaluation: Evaluation, config: EvaluationConfig) -> dict[str, Any]:
     }
 
 
+def _profile_record(profile: Profile, sample: Sequences) -> dict[str, Any]:
+    """The profile as JSON holds it: names beside numbers, null for what is undefined."""
+    channels, times = list(sample.channel_names), list(sample.times)
+    return {
+        "instances": len(sample),
+        "channels": channels,
+        "times": times,
+        "by_channel": plain(profile.by_channel),
+        "by_time": plain(profile.by_time),
+        "by_cell": plain(profile.by_cell),
+        "share_by_channel": plain(profile.share_by_channel),
+        "share_by_time": plain(profile.share_by_time),
+    }
+
+
 def _labels_record(labels: Labels | None) -> dict[str, Any]:
     """What a reader calls things, for pages that are made of this evaluation later."""
     names = ("class_names", "time_unit", "channel_labels", "units")
@@ -175,3 +190,63 @@ def _with_hashed_ids(evaluation: Evaluation) -> Evaluation:
 def _file_name(name: str) -> str:
     """An id or method as part of a file name: no slashes, no markup, not too long."""
     return re.sub(r"[^A-Za-z0-9._-]+", "_", name).strip("._")[:40] or "instance"
+
+
+def scalar_metrics(evaluation: Evaluation, several: bool = False) -> dict[str, float]:
+    """What `EvaluationResult.metrics` holds: `dynamask/...`, and `dynamask/<method>/...` of several."""
+    found = _of_run(PREFIX, evaluation.main)
+    if several:
+        for method, run in evaluation.runs.items():
+            found |= _of_run(f"{PREFIX}/{method}", run)
+    found |= {
+        f"{PREFIX}/instances": float(len(evaluation.sample)),
+        f"{PREFIX}/failures": float(len(evaluation.failures)),
+        f"{PREFIX}/seconds": evaluation.seconds["total"],
+    }
+    found |= _of_horizons(evaluation)
+    if evaluation.random_outputs:
+        found[f"{PREFIX}/diagnostics/random_outputs"] = 1.0
+    if evaluation.sanity is not None and np.isfinite(evaluation.sanity):
+        found[f"{PREFIX}/sanity_similarity"] = evaluation.sanity
+    return found
+
+
+def _of_horizons(evaluation: Evaluation) -> dict[str, float]:
+    """For forecasts, how far each horizon moves without the mask's cells: `dynamask/squared_error/horizon_0`, ..."""
+    before, after = evaluation.outputs, evaluation.main.scores.without
+    if evaluation.task != "regression" or evaluation.per_step or before.ndim < 2 or not 1 < before.shape[1] <= 100:
+        return {}
+    moved = np.square(before - after).reshape(*before.shape[:2], -1).mean(axis=(0, 2))
+    return {f"{PREFIX}/squared_error/horizon_{k}": float(value) for k, value in enumerate(moved)}
+
+
+def curve_metrics(
+    evaluation: Evaluation, areas: tuple[float, ...], several: bool = False
+) -> dict[tuple[str, int], float]:
+    """The paper's figures, drawn by MLflow: (name, step) -> value, with step = 1000 x area."""
+    points = _curves_of_run(PREFIX, evaluation.main, areas)
+    if several:
+        for method, run in evaluation.runs.items():
+            points |= _curves_of_run(f"{PREFIX}/{method}", run, areas)
+    return points
+
+
+def _of_run(prefix: str, run: MethodRun) -> dict[str, float]:
+    found = {f"{prefix}/{name}": value for name, value in run.scores.summary().items()}
+    found[f"{prefix}/seconds_fit"] = run.seconds
+    for name, flags in run.masks.diagnostics.items():
+        if np.asarray(flags).dtype == np.bool_:
+            found[f"{prefix}/diagnostics/{name}"] = float(np.count_nonzero(flags))
+    return found
+
+
+def _curves_of_run(prefix: str, run: MethodRun, areas: tuple[float, ...]) -> dict[tuple[str, int], float]:
+    drawn = {name: (areas, values) for name, values in run.scores.curves.items()}
+    drawn["error"] = (tuple(run.masks.areas), run.error_curve())
+    # Areas below a thousandth fall on one step; the largest of them stays.
+    return {
+        (f"{prefix}/curve/{name}", round(1000 * area)): float(value)
+        for name, (grid, values) in drawn.items()
+        for area, value in zip(grid, values, strict=True)
+        if np.isfinite(value)
+    }

@@ -15,8 +15,7 @@ from small_networks import GRUClassifier, sequences
 
 from dynamask_mlflow.evaluation.sequences import as_sequences
 from dynamask_mlflow.masks.config import ExplainConfig
-from dynamask_mlflow.tracking.open_network import open_network
-from dynamask_mlflow.tracking.unwrap import NoGradientsError, as_given, differentiable_network
+from dynamask_mlflow.tracking.open_network import NoGradientsError, as_given, differentiable_network, open_network
 
 X, _ = sequences(4)
 

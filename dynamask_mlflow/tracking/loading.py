@@ -1,10 +1,8 @@
-"""The model as MLflow's python_function: predictions, or masks when `params` ask for them."""
+"""Load a logged model: as a `SequenceModel`, or as MLflow's python_function, which predicts and explains."""
 
 from __future__ import annotations
 
-import difflib
 import json
-import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -13,19 +11,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dynamask_mlflow.evaluation.model_data import ModelData, model_data
+from dynamask_mlflow.evaluation.model_settings import ModelSettings, load_reference
 from dynamask_mlflow.evaluation.sequence_model import SequenceModel
 from dynamask_mlflow.masks.result import DIRECTIONS, Masks
-from dynamask_mlflow.tracking.mlflow_internals import (
-    PARAMS_BEGIN,
-    PARAMS_LOGGER,
-    PARAMS_MIDDLE,
-    check_params_warning,
-)
+from dynamask_mlflow.tracking.mlflow_internals import refuse_unknown_params
 
 if TYPE_CHECKING:
     import torch
     from mlflow.types import ParamSchema
 
+FLAVOR_NAME = "dynamask"
 _TYPED = {
     "method": "string",
     "target": "string",
@@ -34,6 +29,47 @@ _TYPED = {
     "steps": "long",
     "seed": "long",
 }
+
+
+def load_model(
+    model_uri: str, dst_path: str | None = None, device: str = "auto", untrusted: bool = False
+) -> SequenceModel:
+    """Load a model of this flavor from any URI MLflow knows; `untrusted` refuses what could run code.
+
+    Example:
+        >>> load_model("models:/icu-mortality@champion").settings.task
+        'classification'
+    """
+    from mlflow.artifacts import download_artifacts
+
+    local = download_artifacts(artifact_uri=str(model_uri), dst_path=dst_path)
+    if untrusted:
+        from dynamask_mlflow.tracking.untrusted import UntrustedModelError, load_folder
+
+        model = load_folder(local, device)
+        if not isinstance(model, SequenceModel):
+            raise UntrustedModelError("Expected a model of the dynamask flavor, but it has none.")
+        return model
+    return _load(local, device)
+
+
+def _load(path: str, device: str) -> SequenceModel:
+    import mlflow.pytorch
+    from mlflow.models import Model
+
+    settings = ModelSettings.load(path)
+    network = mlflow.pytorch.load_model(path, weights_only=False)
+    return SequenceModel(network, settings, device, Model.load(path).model_id, load_reference(path))
+
+
+def _load_pyfunc(path: str, model_config: Mapping[str, Any] | None = None) -> PyfuncWrapper:
+    """Called by `mlflow.pyfunc.load_model` with the model's root."""
+    from mlflow.environment_variables import MLFLOW_DEFAULT_PREDICTION_DEVICE
+
+    refuse_unknown_params(frozenset(spec.name for spec in inference_params().params))
+    preferred = MLFLOW_DEFAULT_PREDICTION_DEVICE.get()  # type: ignore[no-untyped-call]
+    device = (model_config or {}).get("device") or preferred or "auto"
+    return PyfuncWrapper(_load(path, device))
 
 
 def inference_params() -> ParamSchema:
@@ -63,7 +99,7 @@ class PyfuncWrapper:
 
         A row has the prediction, probability, target, direction, answer and reference answer, area, and as nested lists
         (T x d) the mask's coefficients, its whole cells and the signed attributions; with the model's channel names and
-        times. With `explain_change` a row tells what changed from `since` to `until`.
+        times. With `explain_change` a row says what changed from `since` to `until`.
         """
         given = {name: value for name, value in (params or {}).items() if value is not None}
         given_data = model_data(data)
@@ -146,35 +182,3 @@ def _options(given: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(parsed, dict):
         raise ValueError(f"Expected settings to be a JSON object, but got {extra!r}.")
     return parsed | options
-
-
-class RefuseUnknownParams(logging.Filter):
-    """Raises where MLflow warns that parameters of this flavor's models are ignored; other models keep the warning."""
-
-    def __init__(self, known: frozenset[str]) -> None:
-        super().__init__()
-        self.known = known
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        message = record.getMessage()
-        if not message.startswith(PARAMS_BEGIN):
-            return True
-        given, _, supported = message.removeprefix(PARAMS_BEGIN).partition(PARAMS_MIDDLE)
-        if any(repr(name) not in supported for name in self.known):
-            return True
-        from mlflow.exceptions import MlflowException
-
-        names = [name.strip(" '\"") for name in given.strip("[]").split(",")]
-        near = [match for name in names for match in difflib.get_close_matches(name, self.known, n=1)]
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise MlflowException.invalid_parameter_value(
-            f"Expected params among {', '.join(sorted(self.known))}, but got {', '.join(names)}.{hint}"
-        )
-
-
-def refuse_unknown_params(known: frozenset[str]) -> None:
-    """Have unknown parameters refused in this process; a second call changes nothing."""
-    check_params_warning()
-    logger = logging.getLogger(PARAMS_LOGGER)
-    if not any(isinstance(found, RefuseUnknownParams) and found.known == known for found in logger.filters):
-        logger.addFilter(RefuseUnknownParams(known))
