@@ -20,7 +20,6 @@ from benchmarks.tasks import TASKS, Task
 from dynamask_mlflow import explain
 from dynamask_mlflow.masks import deletion_search, every_step, path_attribution, sequence_answer
 from dynamask_mlflow.masks.black_box import BlackBox, frozen
-from dynamask_mlflow.masks.contest import contest_sizes
 from dynamask_mlflow.masks.departure import Departure
 from dynamask_mlflow.masks.descent import Adam, objective_gradient
 from dynamask_mlflow.masks.draws import Draws
@@ -76,7 +75,7 @@ def work_of(task: Task, x: Tensor) -> tuple[int, int]:
     passes = path_attribution.LEVELS + path_attribution.RANDOM_MASKS
     steps = deletion_search.STEPS + passes * baselines
     cells = x[0].numel()
-    looks = 1 + 3 * baselines + 2 * len(contest_sizes(cells)) + 2 * baselines * (len(curve_sizes(cells)) - 1) + 4
+    looks = 1 + 3 * baselines + 2 * baselines * (len(curve_sizes(cells)) - 1) + 4
     return steps, looks
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-_MAD_TO_DEVIATION = 1.4826
+# Standard deviations of a normal distribution over the median, and over the upper quartile, of |x - median|.
+_BY_MEDIAN, _BY_QUARTILE = 1.4826, 0.8693
 
 
 def windowed_mean(x: Tensor, weights: Tensor, before: int, after: int) -> Tensor:
@@ -26,15 +27,30 @@ def windowed_mean(x: Tensor, weights: Tensor, before: int, after: int) -> Tensor
 
 def time_median(x: Tensor, exists: Tensor | None) -> Tensor:
     """(B, 1, d): the lower median of the cells that exist, 0 for a channel without any."""
-    steps = x.shape[1]
+    return _quartile(x, exists, 2)
+
+
+def _quartile(x: Tensor, exists: Tensor | None, number: int) -> Tensor:
+    """(B, 1, d): the lower quartile of this number (2 the median) over time; 0 for a channel without cells."""
     if exists is None:
-        return x.sort(1).values[:, (steps - 1) // 2 : (steps - 1) // 2 + 1]
+        place = number * (x.shape[1] - 1) // 4
+        return x.sort(1).values[:, place : place + 1]
     count = exists.sum(1, keepdim=True)
     ordered = x.masked_fill(~exists, torch.inf).sort(1).values
-    return torch.where(count > 0, ordered.gather(1, ((count - 1) // 2).clamp(min=0)), 0.0)
+    return torch.where(count > 0, ordered.gather(1, (number * (count - 1) // 4).clamp(min=0)), 0.0)
 
 
 def robust_spread(x: Tensor, exists: Tensor | None) -> tuple[Tensor, Tensor]:
     """(B, 1, d) each: the median of a channel, and 1.4826 times the median absolute deviation from it."""
     median = time_median(x, exists)
-    return median, _MAD_TO_DEVIATION * time_median((x - median).abs(), exists)
+    return median, _BY_MEDIAN * time_median((x - median).abs(), exists)
+
+
+def background_spread(x: Tensor, exists: Tensor | None) -> tuple[Tensor, Tensor]:
+    """(B, 1, d) each: the median of a channel, and the standard deviation of its background.
+
+    The deviation is .8693 times the upper quartile of |x - median|: events in less than a quarter of the steps do not
+    widen it, and a quiet stretch in less than half of them hardly narrows it.
+    """
+    median = time_median(x, exists)
+    return median, _BY_QUARTILE * _quartile((x - median).abs(), exists, 3)

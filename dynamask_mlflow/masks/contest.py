@@ -5,11 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from dynamask_mlflow.masks.batching import added_up
 from dynamask_mlflow.masks.departure import Departure
+from dynamask_mlflow.masks.mask_size import RATIO, held_shares
 from dynamask_mlflow.masks.ranking import Order
 
-# Sizes grow by this factor from one cell on, up to a third of the cells.
-RATIO = 4
+# Sizes go up to this share of the cells.
 LARGEST_SHARE = 1 / 3
 # The challenger's weight is sigmoid(STEEPNESS (lead - LEAD)): it counts where it leads clearly, since the comparison is
 # weak evidence about single cells.
@@ -25,14 +26,14 @@ def contest_sizes(cells: int) -> list[int]:
     return sizes
 
 
-def hold(departure: Departure, order: Order) -> Tensor:
+def contest_shares(departure: Departure, order: Order) -> Tensor:
+    """(2, K, B): `held_shares` of an ordering at the sizes of a contest."""
+    return held_shares(departure, order, contest_sizes(departure.batch.x[0].numel()))
+
+
+def hold(shares: Tensor) -> Tensor:
     """(B,) in [-1, 1]: the mean, over sizes, of what the first cells keep alone and of what is lost without them."""
-    sizes = contest_sizes(departure.batch.x[0].numel())
-    total = torch.zeros_like(departure.score)
-    for size in sizes:
-        mask = order.first(size)
-        total += departure.kept(mask) + departure.lost(mask)
-    return total / (2 * len(sizes))
+    return added_up(shares.flatten(0, 1)) / (shares.shape[0] * shares.shape[1])
 
 
 def challenger_weight(present: Tensor, challenger: Tensor) -> Tensor:

@@ -214,6 +214,11 @@ class Departure:
     def _finite(self, scores: Tensor) -> Tensor:
         return torch.where(torch.isfinite(scores), scores, self.baseline_scores[0])
 
+    @property
+    def fades(self) -> bool:
+        """Whether every operator fades to a baseline."""
+        return all(isinstance(perturb, Fade) for perturb in self.perturbations)
+
     def rows_where(self, condition: Tensor) -> Tensor | None:
         """Places of the instances that still need work, or None where work cannot be divided.
 
@@ -221,7 +226,7 @@ class Departure:
         values, and with operators that are no fades. They are filled up to a multiple of LEAST, as the batch
         was, so that each keeps the same bits.
         """
-        if condition.is_meta or not all(isinstance(perturb, Fade) for perturb in self.perturbations):
+        if condition.is_meta or not self.fades:
             return None
         index = condition.nonzero()[:, 0]
         missing = -len(index) % min(LEAST, len(condition))

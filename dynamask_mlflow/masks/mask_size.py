@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from dynamask_mlflow.masks.batching import added_up
 from dynamask_mlflow.masks.departure import Departure
 from dynamask_mlflow.masks.ranking import Order
 
+# Sizes grow by this factor from one cell on.
 RATIO = 4
 
 
@@ -47,25 +50,34 @@ def curve_sizes(cells: int) -> list[int]:
     return [*sizes, cells]
 
 
-def size_curves(departures: list[Departure], order: Order) -> SizeCurves:
+def held_shares(departure: Departure, order: Order, sizes: Sequence[int]) -> Tensor:
+    """(2, K, B) in [-1, 1]: what the first cells of an ordering keep alone, and what is lost without them."""
+    masks = [order.first(size) for size in sizes]
+    shares = [departure.kept(mask) for mask in masks] + [departure.lost(mask) for mask in masks]
+    flat = torch.stack(shares) if shares else order.number[None, :][:0]
+    return flat.reshape(2, len(sizes), len(order.number))
+
+
+def size_curves(departures: list[Departure], order: Order, known: Tensor | None = None) -> SizeCurves:
     """Measure both curves under each of the departures, and average by their strength.
 
     Args:
         departures: under one baseline each; the first two are used.
+        known: (2, K, B) what is known already of the first departure: `held_shares` at the first K sizes.
     """
     used = departures[:2]
     strength = torch.stack([departure.gap.amax(0).clamp(min=0) for departure in used])
     weights = strength / strength.sum(0).clamp(min=1e-12)
     weights = torch.where(strength.sum(0) > 0, weights, torch.full_like(weights, 1 / len(used)))
     sizes = curve_sizes(order.above[0].numel())
-    kept, lost = [], []
-    for size in sizes[:-1]:
-        mask = order.first(size)
-        kept.append(sum(w * departure.kept(mask) for w, departure in zip(weights, used, strict=True)))
-        lost.append(sum(w * departure.lost(mask) for w, departure in zip(weights, used, strict=True)))
-    whole = torch.ones_like(order.number)
-    return SizeCurves(
-        tuple(sizes),
-        torch.stack([*kept, whole]).clamp(0, 1),
-        torch.stack([*lost, whole]).clamp(0, 1),
-    )
+    shares = [_completed(departure, order, sizes[:-1], known if k == 0 else None) for k, departure in enumerate(used)]
+    kept, lost = added_up(weights[:, None, None] * torch.stack(shares))
+    whole = torch.ones_like(kept[:1])
+    return SizeCurves(tuple(sizes), torch.cat([kept, whole]).clamp(0, 1), torch.cat([lost, whole]).clamp(0, 1))
+
+
+def _completed(departure: Departure, order: Order, sizes: Sequence[int], known: Tensor | None) -> Tensor:
+    """(2, K, B): `held_shares`, of which the first sizes may be known."""
+    done = 0 if known is None else min(known.shape[1], len(sizes))
+    rest = held_shares(departure, order, sizes[done:])
+    return rest if known is None else torch.cat([known[:, :done], rest], 1)

@@ -17,13 +17,11 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from dynamask_mlflow.masks.channel_statistics import robust_spread, windowed_mean
+from dynamask_mlflow.masks.channel_statistics import background_spread, robust_spread, windowed_mean
 from dynamask_mlflow.masks.draws import Draws
 
 # Zero is no baseline for a channel whose median is further from it than this many robust standard deviations.
 _FAR_FROM_ZERO = 2.0
-# Cells further from the median than this many robust standard deviations are no background.
-_EVENT = 3.0
 
 MISSING = "missing"
 
@@ -326,23 +324,17 @@ class NoiseFade:
 
 @dataclass(frozen=True)
 class BackgroundNoise:
-    """Fade to noise of the channel's background: its median, plus its standard deviation times fresh noise.
+    """Fade to noise of the channel's background: its median plus its standard deviation times fresh noise.
 
-    The background are the cells within three robust standard deviations of the median: short events do not widen it,
-    so that it holds no events of its own, and a quiet stretch hardly narrows it.
+    Short events do not widen the background, so that its noise holds no events of its own.
     """
 
     random = True
     spec = "background_noise"
 
     def prepare(self, batch: Batch, step: int) -> Perturbation:
-        median, deviation = robust_spread(batch.x, batch.exists)
-        from_median = batch.x - median
-        inside = batch.weights() * (from_median.abs() <= _EVENT * deviation)
-        spread = (
-            (from_median.square() * inside).sum(1, keepdim=True) / inside.sum(1, keepdim=True).clamp(min=1)
-        ).sqrt()
-        return fade_to(batch.x, median + spread * batch.draws.normal(step))
+        median, deviation = background_spread(batch.x, batch.exists)
+        return fade_to(batch.x, median + deviation * batch.draws.normal(step))
 
 
 _PARSERS: dict[str, tuple[Callable[[str], Operator], str]] = {

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from dynamask_mlflow.masks.contest import challenger_weight, combined_scores, hold
+from dynamask_mlflow.masks.contest import challenger_weight, combined_scores, contest_shares, hold
 from dynamask_mlflow.masks.departure import Departure
 from dynamask_mlflow.masks.fitted import Tick
 from dynamask_mlflow.masks.nested_contestant import nested_scores
@@ -31,14 +31,16 @@ class Ordering:
         order: the cells' places.
         winner: (B,) which of CONTESTANTS counts most in it.
         hold: (B,) how much of the departure the best contestant holds, see `contest.hold`.
+        shares: (2, K, B) what its first cells keep and lose under the strongest baseline, see `contest_shares`.
     """
 
     order: Order
     winner: Tensor
     hold: Tensor
+    shares: Tensor
 
     def rows(self, index: Tensor) -> Ordering:
-        return Ordering(self.order.rows(index), self.winner[index], self.hold[index])
+        return Ordering(self.order.rows(index), self.winner[index], self.hold[index], self.shares[:, :, index])
 
     def with_rows(self, index: Tensor, other: Ordering) -> Ordering:
         """This ordering, with some of its instances taken from another."""
@@ -46,6 +48,7 @@ class Ordering:
             self.order.with_rows(index, other.order),
             self.winner.index_copy(0, index, other.winner),
             self.hold.index_copy(0, index, other.hold),
+            self.shares.index_copy(2, index, other.shares),
         )
 
 
@@ -66,7 +69,8 @@ def order_cells(departures: list[Departure], paths: PathAttributions, *, fast: b
     exists = departures[0].batch.exists
     order = Order.of(paths.scores(exists), exists)
     winner = torch.zeros_like(departures[0].score, dtype=torch.long)
-    ordering = Ordering(order, winner, hold(departures[0], order))
+    shares = contest_shares(departures[0], order)
+    ordering = Ordering(order, winner, hold(shares), shares)
 
     def by_segments(those: list[Departure], part: PathAttributions) -> Tensor:
         search = FAST_SEARCH if fast else USUAL_SEARCH
@@ -97,8 +101,8 @@ def _challenge(
 def _after_contest(ordering: Ordering, departure: Departure, scores: Tensor, who: int) -> Ordering:
     exists = departure.batch.exists
     challenger = Order.of(scores, exists)
-    held = hold(departure, challenger)
+    held = hold(contest_shares(departure, challenger))
     weight = challenger_weight(ordering.hold, held)
     combined = Order.of(combined_scores(ordering.order, challenger, weight), exists)
     winner = torch.where(weight > 0.5, torch.full_like(ordering.winner, who), ordering.winner)
-    return Ordering(combined, winner, torch.maximum(ordering.hold, held))
+    return Ordering(combined, winner, torch.maximum(ordering.hold, held), contest_shares(departure, combined))

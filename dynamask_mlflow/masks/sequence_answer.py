@@ -56,7 +56,7 @@ def fit_sequence(black_box: BlackBox, batch: Batch, config: ExplainConfig, tick:
     departure = replace(departure, usable=paths.usable)
     departures = departure.by_strength()
     ordering = order_cells(departures, paths, fast=config.fast, tick=tick)
-    curves = size_curves(departures, ordering.order)
+    curves = size_curves(departures, ordering.order, ordering.shares)
     unread = paths.magnitude <= 0
     nothing = departure.negligible | unread.flatten(1).all(1) | ~departure.usable.any(0)
     chance = coefficients(ordering.order, curves, paths.scores(batch.exists), ordering.winner == 0, unread)

@@ -1,6 +1,6 @@
 """What is explained: one number of the model's answer, the target score.
 
-A binary risk is explained by its logit, one of several classes by its logit minus the mean of the others, a value by
+A binary risk is explained by its logit, one of several classes by its logit minus those of the others, a value by
 itself, several values by how far they lie on the way from the reference answer to the answer.
 """
 
@@ -81,6 +81,8 @@ def open_target(target: Target, black_box: BlackBox, outputs: Tensor, baseline_o
             chosen = torch.ones_like(predicted) if width == 2 else predicted
         of_class = F.one_hot(chosen, width).to(outputs.dtype)[:, None]
         weights = (of_class - (1 - of_class) / (width - 1)) * times
+        if output is None and width > 2:
+            weights = _against_usual_class(weights, of_class, outputs * times, baseline_outputs * times)
         return TargetScore(black_box, weights, None, chosen, torch.where(predicted == chosen, ahead, -ahead))
     if output is not None:
         single = torch.zeros(width, device=outputs.device, dtype=outputs.dtype)
@@ -91,3 +93,17 @@ def open_target(target: Target, black_box: BlackBox, outputs: Tensor, baseline_o
     way = (outputs - baseline_outputs) * times
     weights = way / way.flatten(1).norm(dim=1).clamp(min=1e-12)[:, None, None]
     return TargetScore(black_box, weights, None, none, ahead)
+
+
+def _against_usual_class(weights: Tensor, of_class: Tensor, outputs: Tensor, baseline_outputs: Tensor) -> Tensor:
+    """(B, S, C): the weights, with the other classes counted by their probability at the baselines where that is due.
+
+    The mean of the others may rise by more than the predicted class does, though the class it replaced has fallen: the
+    class would be explained as lowered. Where the baselines have another class, what counts is that class.
+    """
+    usual = baseline_outputs.sum(1, keepdim=True)
+    lowered = ((outputs - baseline_outputs) * weights).sum((1, 2)) < 0
+    replaced = of_class.gather(2, usual.argmax(2, keepdim=True))[:, 0, 0] == 0
+    odds = usual.masked_fill(of_class > 0, float("-inf")).softmax(2)
+    against_odds = (of_class - odds) * (weights != 0)
+    return torch.where((lowered & replaced)[:, None, None], against_odds, weights)

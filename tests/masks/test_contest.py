@@ -13,10 +13,16 @@ from dynamask_mlflow.masks.contest import (
     STEEPNESS,
     challenger_weight,
     combined_scores,
+    contest_shares,
     contest_sizes,
     hold,
 )
+from dynamask_mlflow.masks.departure import Departure
 from dynamask_mlflow.masks.ranking import Order
+
+
+def hold_of(departure: Departure, order: Order) -> Tensor:
+    return hold(contest_shares(departure, order))
 
 
 def test_sizes_grow_fourfold_up_to_a_third_of_the_cells() -> None:
@@ -35,11 +41,11 @@ def test_the_hold_of_a_small_model_by_hand() -> None:
     x = torch.zeros(2, 4, 3)
     x[:, 0, 0], x[:, 1, 2], x[:, 2, 0], x[:, 3, 1] = 4.0, 3.0, 2.0, 1.0
     departure = departure_of(sum_of_cells, x, task="regression", operators=("zero",))
-    assert hold(departure, Order.of(x)).tolist() == pytest.approx([0.7, 0.7])
+    assert hold_of(departure, Order.of(x)).tolist() == pytest.approx([0.7, 0.7])
     # The other way round the first four are cells of no effect, of which there are eight.
-    assert hold(departure, Order.of(-x)).tolist() == [0, 0]
+    assert hold_of(departure, Order.of(-x)).tolist() == [0, 0]
     # All alike: a twelfth, and a third of them.
-    assert hold(departure, Order.of(torch.zeros_like(x))).tolist() == pytest.approx([(1 / 12 + 1 / 3) / 2] * 2)
+    assert hold_of(departure, Order.of(torch.zeros_like(x))).tolist() == pytest.approx([(1 / 12 + 1 / 3) / 2] * 2)
 
 
 def test_keeping_and_removing_are_both_asked_for() -> None:
@@ -52,9 +58,9 @@ def test_keeping_and_removing_are_both_asked_for() -> None:
     # One cell keeps 1 and loses 0. Four cells keep 1 and lose 1, if the second is among them.
     second = first.clone()
     second[:, 3, 1] = 0.5
-    assert hold(departure, Order.of(second)).item() == pytest.approx((1 + 0 + 1 + 1) / 4)
+    assert hold_of(departure, Order.of(second)).item() == pytest.approx((1 + 0 + 1 + 1) / 4)
     # Of two cells that tie each is kept, and removed, by half.
-    assert hold(departure, Order.of(both)).item() == pytest.approx((0.5 + 0.5 + 1 + 1) / 4)
+    assert hold_of(departure, Order.of(both)).item() == pytest.approx((0.5 + 0.5 + 1 + 1) / 4)
 
 
 def test_the_weight_is_a_half_at_the_lead_and_steep_around_it() -> None:
@@ -83,7 +89,7 @@ def test_the_truth_holds_more_than_chance_and_more_than_its_opposite() -> None:
             cells = torch.from_numpy(truth).float()
         departure = departure_of(model, x).by_strength()[0]
         chance = torch.rand(x.shape, generator=torch.Generator().manual_seed(0))
-        right, random, wrong = (hold(departure, Order.of(s)) for s in (cells, chance, -cells))
+        right, random, wrong = (hold_of(departure, Order.of(s)) for s in (cells, chance, -cells))
         assert (right > random + 0.2).all()
         assert (right > wrong + 0.2).all()
         assert ((right >= -1) & (right <= 1)).all()

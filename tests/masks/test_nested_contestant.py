@@ -6,7 +6,7 @@ from departures import departure_of
 from torch import Tensor
 from white_boxes import spikes, two_classes
 
-from dynamask_mlflow.masks.contest import hold
+from dynamask_mlflow.masks.contest import contest_shares, hold
 from dynamask_mlflow.masks.nested_contestant import STEPS, nested_scores
 from dynamask_mlflow.masks.ranking import Order
 from dynamask_mlflow.metrics import auprc
@@ -18,7 +18,8 @@ def test_it_finds_the_cells_from_scores_that_know_nothing() -> None:
     start = torch.ones_like(nature.x)
     scores = nested_scores(departures, start, lambda: None)
     assert auprc(scores.numpy(), nature.truth).min() > 0.9
-    assert (hold(departures[0], Order.of(scores)) > hold(departures[0], Order.of(start)) + 0.2).all()
+    before, after = (hold(contest_shares(departures[0], Order.of(each))) for each in (start, scores))
+    assert (after > before + 0.2).all()
 
 
 def test_each_step_is_told_to_the_progress_bar() -> None:
