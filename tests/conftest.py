@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
+from pages import browser, watch  # noqa: F401  (fixtures)
 from skip_list import pytest_sessionfinish, pytest_terminal_summary  # noqa: F401  (hooks)
 
 # The same examples in every run: a failure belongs to the change that is tested, and comes again.

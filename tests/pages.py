@@ -130,6 +130,12 @@ def violations(page: Any, *rules: str) -> list[str]:
     return [f"{v['id']}: {node['html'][:120]}" for v in found["violations"] for node in v["nodes"][:3]]
 
 
+def read_file(watch: Any, report: Path) -> list[str]:
+    """Everything that is wrong with a report that was logged, read as `read_through` does."""
+    page, complaints = watch(report.read_text(encoding="utf-8"), 1200)
+    return read_through(page) + list(complaints)
+
+
 def read_through(page: Any) -> list[str]:
     """Open every part, by keys, in light and dark; everything that is wrong with it."""
     wrong = []

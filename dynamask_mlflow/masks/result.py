@@ -49,7 +49,8 @@ class Masks(InstanceResult):
             there is nothing to explain.
         algorithm: (N,) str: what made each ordering.
         spread: (N, T, d) float32 or None: standard deviation of the coefficient under other operators.
-        channel_spread: (N, d) float32 or None: standard deviation of a channel's share of the mask.
+        channel_spread: (N, d) float32 or None: standard deviation of a channel's contribution (the sum of its
+            attributions) over the baselines, in the target's units.
         static_masks, static_attributions: (N, s) float32 or None: coefficients and contributions of the static features
             that the model takes, named by `config["static"]`. Contributions of cells and features sum to the departure.
     """

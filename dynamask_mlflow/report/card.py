@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from dynamask_mlflow.report.data import ReportData
-from dynamask_mlflow.report.messages import moment, percent, plural
+from dynamask_mlflow.report.messages import moment, percent, plural, word
 from dynamask_mlflow.report.payload import build_headline, channel_labels, channel_shares
 
 CAUTION = "A mask explains the model, not the patient: it shows what the model used, not what caused the outcome."
 _TOP = 10
+_SHARES = ("area", "kept", "certainty")
 _SPECIAL = "\\`*_{}[]<>#|!"
 
 
@@ -84,16 +85,21 @@ def _tests(data: ReportData) -> list[str]:
     if not data.paired:
         return []
     words = {"random": "random cells", "other": "another instance's mask"}
-    rows = ["## Are the masks better than chance?", "", "| measure | masks, shift [95 %] | control | its shift | p |"]
+    rows = ["## Are the masks better than chance?", "", "| measure | masks [95 %] | control | its value | p |"]
     rows.append("|---|---|---|---|---|")
     for name, paired in data.paired.items():
-        shift = f"{_number(paired.shift)} [{_number(paired.low)}, {_number(paired.high)}]"
+        known = word(name, data.task, data.explanations)
+        label = f"{known.label} ({known.symbol})" if known.symbol else known.label
+        shown = percent if known.kind == "share" else _number
+        if np.isfinite(paired.shift):
+            ours = f"{_number(paired.shift)} [{_number(paired.low)}, {_number(paired.high)}]"
+            label += ", above the unperturbed value" if name == "ce" else ""
+        else:
+            ours = shown((data.summary or {}).get(name, np.nan))
         for control, (value, p) in paired.controls.items():
-            shown = "< .001" if p < 0.001 else _number(p)
-            ours = shift if np.isfinite(paired.shift) else ""
-            rows.append(
-                f"| {_text(name)} | {ours} | {words.get(control, _text(control))} | {_number(value)} | {shown} |"
-            )
+            chance = "< .001" if p < 0.001 else _number(p)
+            beside = words.get(control, _text(control))
+            rows.append(f"| {_text(label)} | {ours} | {beside} | {shown(value)} | {chance} |")
     return [*rows, "", "p: Wilcoxon's signed-rank test over the instances, one-sided.", ""]
 
 
@@ -104,6 +110,12 @@ def _groups(data: ReportData) -> list[str]:
     rows = ["## By group", "", "| " + " | ".join(names) + " |", "|" + "---|" * len(names)]
     for row in data.groups:
         cells = [row.get(name, "") for name in names]
-        shown = [_number(cell) if isinstance(cell, float) else _text(cell) for cell in cells]
+        shown = [_cell(name, cell) for name, cell in zip(names, cells, strict=True)]
         rows.append("| " + " | ".join(shown) + " |")
     return [*rows, ""]
+
+
+def _cell(name: str, value: object) -> str:
+    if not isinstance(value, float):
+        return _text(value)
+    return percent(value) if name in _SHARES and np.isfinite(value) else _number(value)

@@ -56,7 +56,7 @@ class Contributions:
         answer, reference: (N,) the target score, and what it is compared with.
         logit: whether answers are log-odds, so that a risk can be read off them.
         unit: of answers in sentences: "log-odds", "mmol/L", ...
-        channel_spread: (N, d) standard deviation of a channel's share of the mask under other baselines.
+        channel_spread: (N, d) standard deviation of a channel's contribution over the baselines, in the answer's units.
         target: what was explained, in words: "the risk of death", "the value at horizon 6".
     """
 

@@ -17,13 +17,15 @@ def explained_payload(found: Contributions | None, suffix: str = "") -> tuple[di
         return None, {}
     cells, sizes = bytes_of_signed(found.cells)
     blobs = {f"signed{suffix}": base64_text(cells)}
+    spreads = None
     if found.channel_spread is not None:
-        spread = np.clip(np.nan_to_num(np.asarray(found.channel_spread, dtype=np.float64)), 0.0, 1.0)
-        blobs[f"spread{suffix}"] = base64_text(bytes_of_shares(np.sqrt(spread)))
+        by_channel, spreads = bytes_of_signed(np.asarray(found.channel_spread)[:, None])
+        blobs[f"spread{suffix}"] = base64_text(by_channel)
     values = {
         "answer": np.asarray(found.answer, dtype=np.float64),
         "reference": np.asarray(found.reference, dtype=np.float64),
         "sizes": sizes,
+        "spreads": spreads,
         "logit": found.logit,
         "unit": found.unit,
         "target": found.target,

@@ -62,8 +62,8 @@ _SHARED = {
     "flipped": _flag("Flipped", "The prediction changes once the highlighted measurements are averaged out."),
     "correct": _flag("Correct", "The prediction agrees with what really happened."),
     "error": _number(
-        "Error",
-        "How far the mask is from its goal at each area: 1 is where it starts, 0 is perfect.",
+        "Error of the best cells",
+        "How far the best cells alone are from the whole answer: 1 with none of them, 0 where nothing is missing.",
         "lower",
     ),
     "instances": _number("Instances", "How many were explained."),

@@ -2,7 +2,7 @@
 
 import { D, explained, metric, N, targetShown } from "./data";
 import { type Child, figure, h, svg } from "./dom";
-import { chance, finite, least, most, numeral, plural, tickNumber } from "./format";
+import { capital, chance, finite, least, most, numeral, percent, plural, tickNumber } from "./format";
 import { classBars, riskName, stepChart } from "./prediction";
 import { niceTicks, scaleOf } from "./scales";
 import type { Outputs } from "./types";
@@ -24,7 +24,7 @@ export const told = (v: number | null | undefined) => (isRisk() ? chance(v) : nu
 function times(value: number, mean: number): string {
   const ratio = value / mean;
   if (ratio >= 1.15) return ratio.toFixed(1) + " times the mean";
-  if (ratio <= 0.87) return (mean / value).toFixed(1) + " times less than the mean";
+  if (ratio <= 0.87) return percent(ratio) + " of the mean";
   return "about the mean";
 }
 
@@ -33,6 +33,7 @@ export function answerWords(n: number, extent: string): string[] {
   if (!before) return [];
   const value = answerOf(n);
   const words: string[] = [];
+  const beside = otherModel(n);
   const other = view();
   if (other && finite(value)) words.push(other.label + ": " + told(value) + ".");
   else if (isRisk() && finite(value)) {
@@ -55,10 +56,12 @@ export function answerWords(n: number, extent: string): string[] {
     const place = finite(D.population) ? "; the mean of all is " + numeral(D.population) : "";
     words.push(name.charAt(0).toUpperCase() + name.slice(1) + " is " + numeral(value) + place + ".");
   } else words.push("Predicted " + (before.text[n] || "–") + detail(before, n) + ".");
+  if (beside) words.push(capital(beside.name) + " says " + told(beside.value) + ".");
   const target = D.target?.text[n];
   if (target && !view()) words.push("Actually: " + target + ".");
   const after = D.after?.value?.[n];
-  if (!view() && D.after && finite(after))
+  if (!extent) words.push("Its mask is empty: no measurement stands out.");
+  else if (!view() && D.after && finite(after))
     words.push(
       "Without the highlighted " +
         extent +
@@ -69,6 +72,13 @@ export function answerWords(n: number, extent: string): string[] {
   else if (!view() && D.after?.text[n])
     words.push("Without the highlighted " + extent + ": " + D.after.text[n] + ".");
   return words;
+}
+
+// Where two models are compared: the answer of the one that is not in sight.
+function otherModel(n: number): { name: string; value: number } | null {
+  if (!D.compared) return null;
+  const value = view() ? D.before?.value?.[n] : D.views[0]?.predictions?.[n];
+  return finite(value) ? { name: D.compared.labels[view() ? 0 : 1], value } : null;
 }
 
 const capitalRisk = () => {
@@ -94,6 +104,8 @@ function scaleFigure(n: number): HTMLElement | null {
   const marks: Mark[] = [{ value, name: "this one", look: "before" }];
   const after = view() ? null : D.after?.value?.[n];
   if (finite(after)) marks.push({ value: after, name: "without the mask", look: "after" });
+  const beside = otherModel(n);
+  if (beside) marks.push({ value: beside.value, name: beside.name, look: "after" });
   if (finite(D.population) && !view()) marks.push({ value: D.population, name: "mean", look: "mean" });
   if (isRisk() && finite(D.threshold))
     marks.push({ value: D.threshold, name: "threshold", look: "threshold" });
@@ -107,10 +119,50 @@ function scaleFigure(n: number): HTMLElement | null {
   );
 }
 
+interface Placed extends Mark {
+  text: string;
+  at: number;
+  start: number; // of the text
+  wide: number;
+  below: boolean; // what the answer is compared with stands below the line
+  level: number; // above the line, from 0
+}
+
+// Where the names stand, so that none covers another.
+function placed(marks: Mark[], x: (v: number) => number, width: number): Placed[] {
+  const shown = marks.map((mark): Placed => {
+    const text = mark.name + " " + told(mark.value);
+    const [at, wide] = [x(mark.value), 6.3 * text.length];
+    const start = Math.max(0, Math.min(width - wide, at - wide / 2));
+    return { ...mark, text, at, start, wide, level: 0, below: !["before", "after"].includes(mark.look) };
+  });
+  // Below the line, names that would meet make way to both sides.
+  const under = shown.filter((mark) => mark.below).sort((a, b) => a.at - b.at);
+  under.slice(1).forEach((right, i) => {
+    const left = under[i];
+    if (left.start + left.wide + 8 <= right.start) return;
+    left.start = Math.max(0, Math.min(left.start, left.at - left.wide + 4));
+    right.start = Math.min(
+      width - right.wide,
+      Math.max(right.start, right.at - 4, left.start + left.wide + 8),
+    );
+  });
+  // Above it, a name that would cover another goes up.
+  const over = shown.filter((mark) => !mark.below).reverse();
+  over.forEach((mark, i) => {
+    const meets = (other: Placed) =>
+      mark.start < other.start + other.wide + 8 && mark.start + mark.wide > other.start - 8;
+    while (over.slice(0, i).some((other) => other.level === mark.level && meets(other))) mark.level++;
+  });
+  return shown;
+}
+
 function drawScale(node: HTMLElement, width: number, marks: Mark[], [low, high]: [number, number]): void {
-  const [side, y] = [14, 62];
+  const side = 14;
   const x = scaleOf(low, high, side, width - side);
-  const height = 110;
+  const shown = placed(marks, x, width);
+  const y = 38 + 16 * most(shown.map((mark) => mark.level));
+  const height = y + 48;
   const picture = svg("svg", {
     width,
     height,
@@ -128,34 +180,22 @@ function drawScale(node: HTMLElement, width: number, marks: Mark[], [low, high]:
         text: tickNumber(v),
       }),
     );
-  const [own, after] = ["before", "after"].map((look) => marks.find((m) => m.look === look));
-  if (own && after)
-    picture.append(svg("line", { class: "travel", x1: x(own.value), x2: x(after.value), y1: y, y2: y }));
-  // Names above the line, each on the first level where it has room; what the line is compared with, below it.
-  const levels: [number, number][][] = [[], [], []];
-  for (const mark of [...marks].reverse()) {
-    const at = x(mark.value);
-    const below = mark.look === "mean" || mark.look === "threshold";
-    if (below) picture.append(svg("line", { class: "reference", x1: at, x2: at, y1: y - 9, y2: y + 9 }));
-    else if (mark.look === "actual")
+  const [own, after] = ["before", "after"].map((look) => shown.find((mark) => mark.look === look));
+  if (own && after) picture.append(svg("line", { class: "travel", x1: own.at, x2: after.at, y1: y, y2: y }));
+  for (const mark of shown.reverse()) {
+    const { at } = mark;
+    if (mark.look === "actual")
       picture.append(svg("path", { class: "actual", d: "M" + at + " " + (y + 9) + "l6 11h-12z" }));
+    else if (mark.below)
+      picture.append(svg("line", { class: "reference", x1: at, x2: at, y1: y - 9, y2: y + 9 }));
     else picture.append(svg("circle", { class: "dot " + mark.look, cx: at, cy: y, r: 7 }));
-    const text = mark.name + " " + told(mark.value);
-    const wide = 6.3 * text.length;
-    const start = Math.max(0, Math.min(width - wide, at - wide / 2));
-    const level = below || mark.look === "actual" ? 0 : 1;
-    let place = level;
-    while (place < 2 && levels[place].some(([a, b]) => start < b + 8 && start + wide > a - 8)) place++;
-    levels[place].push([start, start + wide]);
-    const height = below || mark.look === "actual" ? y + 24 : y - 16 - 16 * (place - 1);
-    const free = below && place > 0 ? y - 48 : height;
     picture.append(
       svg("text", {
         class: "markname " + mark.look,
-        x: start + wide / 2,
-        y: free,
+        x: mark.start + mark.wide / 2,
+        y: mark.below ? y + 24 : y - 16 - 16 * mark.level,
         "text-anchor": "middle",
-        text,
+        text: mark.text,
       }),
     );
   }

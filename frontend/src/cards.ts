@@ -26,7 +26,10 @@ export function figureCard(title: string, note: string | null, ...content: Child
     "aria-label": "Save the figure: " + title,
     title: "Save this figure",
     text: "Save",
-    onclick: () => saveFigure(made, D.title + " " + title),
+    onclick: () => {
+      const instance = made.closest(".detail")?.querySelector("h2")?.textContent;
+      saveFigure(made, (instance ?? D.title) + " " + title);
+    },
   });
   made.querySelector("header")?.append(save);
   return made;

@@ -4,14 +4,17 @@ import { riskOf } from "./answer";
 import { figureCard, moreButton } from "./cards";
 import { C, D, endOf, explained, hasSigned, maskAt, signedAt, spreadAt, T, withUnit } from "./data";
 import { figure, h, hideTip, showTip, svg } from "./dom";
-import { chance, finite, most, numeral, percent } from "./format";
-import { ranges, type Scale, scaleOf } from "./scales";
+import { brief, chance, finite, most, numeral, percent, plural } from "./format";
+import { ranges, scaleOf } from "./scales";
 
-export interface Share {
+export interface Move {
   c: number;
   sum: number; // signed, in the answer's units
+}
+
+export interface Share extends Move {
   share: number; // of the mask
-  spread: number; // of that share
+  spread: number; // of the sum, in its units
   when: string;
 }
 
@@ -34,7 +37,7 @@ export function contributionsOf(n: number, byChannel: number[]): Share[] {
   for (let c = 0; c < C; c++) {
     let sum = 0;
     for (let t = 0; t < Math.min(T, endOf(n)); t++) sum += signedAt(n, t, c);
-    found.push({ c, sum, share: byChannel[c], spread: spreadAt(n, c), when: whenOf(n, c) });
+    found.push({ c, sum, share: byChannel[c], spread: spreadAt(n, c) || 0, when: whenOf(n, c) });
   }
   return found.sort((a, b) => Math.abs(b.sum) - Math.abs(a.sum));
 }
@@ -46,7 +49,14 @@ export function notable(found: Share[]): Share[] {
   return kept.length ? kept.slice(0, 12) : found.slice(0, 1);
 }
 
-export const signed = (v: number) => (v > 0 ? "+" : "") + numeral(+v.toPrecision(3));
+export const signed = (v: number) => (v > 0 ? "+" : "") + brief(v);
+
+// The same with one number of digits, so that amounts in a list can be compared at a glance.
+function amounts(roof: number): (v: number) => string {
+  if (roof < 0.01 || roof >= 1000) return signed;
+  const digits = roof < 1 ? 3 : roof < 100 ? 2 : 0;
+  return (v) => (+v.toFixed(digits) > 0 ? "+" : "") + v.toFixed(digits).replace("-", "−");
+}
 
 // What the answer would be without this contribution, where answers are log-odds.
 function withoutIt(n: number, sum: number): string {
@@ -56,49 +66,62 @@ function withoutIt(n: number, sum: number): string {
   return "≈ " + chance(riskOf(answer - sum)) + " without it";
 }
 
-// A bar from 0 to a contribution, and the line at 0.
-function bar(x: Scale, sum: number): SVGElement[] {
+// A bar from zero to a signed sum, with its error bar; `roof` is the greatest size on the scale.
+function signedBar(sum: number, roof: number, spread = 0): HTMLElement {
+  return figure({ class: "track" }, (node, width) => {
+    const x = scaleOf(-roof, roof, 4, width - 4);
+    const [from, to] = [Math.min(x(0), x(sum)), Math.max(x(0), x(sum))];
+    const [a, b] = [x(sum - spread), x(sum + spread)];
+    node.replaceChildren(
+      svg(
+        "svg",
+        { width, height: 22, "aria-hidden": "true" },
+        svg("line", { class: "axisline", x1: x(0), x2: x(0), y1: 0, y2: 22 }),
+        svg("rect", {
+          class: sum >= 0 ? "raises" : "lowers",
+          x: from,
+          y: 4,
+          width: Math.max(1, to - from),
+          height: 14,
+        }),
+        b - a > 2
+          ? svg("path", { class: "whisker", d: "M" + a + " 11H" + b + "M" + a + " 7v8M" + b + " 7v8" })
+          : null,
+      ),
+    );
+  });
+}
+
+// What the channels that are not listed add up to, so that the bars on the page sum to the whole.
+function othersRow(count: number, sum: number, roof: number, unit = ""): HTMLElement[] {
+  if (!count) return [];
+  const name = plural(count, "other channel");
   return [
-    svg("line", { class: "axisline", x1: x(0), x2: x(0), y1: 0, y2: 22 }),
-    svg("rect", {
-      class: sum >= 0 ? "raises" : "lowers",
-      x: Math.min(x(0), x(sum)),
-      y: 4,
-      width: Math.max(1, Math.abs(x(sum) - x(0))),
-      height: 14,
-    }),
+    h(
+      "div",
+      { class: "contribution others", role: "listitem" },
+      h("span", { class: "who2", text: name }),
+      signedBar(sum, roof),
+      h("span", { class: "amount", text: amounts(roof)(sum) + (unit ? " " + unit : "") }),
+    ),
   ];
 }
 
+const total = (list: { sum: number }[]) => list.reduce((sum, one) => sum + one.sum, 0);
+
 function barRow(n: number, one: Share, roof: number): HTMLElement {
   const raises = one.sum >= 0;
-  const share = percent(one.share) + (finite(one.spread) ? " ± " + percent(one.spread) : "") + " of the mask";
   const words = [
     withUnit(one.c) +
       ": " +
       (raises ? "raises" : "lowers") +
       " by " +
-      numeral(+Math.abs(one.sum).toPrecision(3)),
+      brief(Math.abs(one.sum)) +
+      (one.spread > 0 ? " ± " + brief(+one.spread.toPrecision(2)) : ""),
     one.when,
-    share,
+    percent(one.share) + " of the mask",
     withoutIt(n, one.sum),
   ].filter(Boolean);
-  const track = figure({ class: "track" }, (node, width) => {
-    const x = scaleOf(-roof, roof, 4, width - 4);
-    const half =
-      finite(one.spread) && one.share > 0 ? Math.abs(one.sum) * Math.min(1, one.spread / one.share) : 0;
-    const [a, b] = [x(Math.max(-roof, one.sum - half)), x(Math.min(roof, one.sum + half))];
-    node.replaceChildren(
-      svg(
-        "svg",
-        { width, height: 22, "aria-hidden": "true" },
-        ...bar(x, one.sum),
-        ...(half > 0 && b - a > 2
-          ? [svg("path", { class: "whisker", d: "M" + a + " 11H" + b + "M" + a + " 7v8M" + b + " 7v8" })]
-          : []),
-      ),
-    );
-  });
   const row = h(
     "div",
     { class: "contribution", role: "listitem", tabindex: "0", "aria-label": words.join("; ") },
@@ -108,11 +131,11 @@ function barRow(n: number, one: Share, roof: number): HTMLElement {
       h("strong", { text: D.channels[one.c] }),
       h("span", { class: "sub", text: one.when || "no " + D.unit + " stands out" }),
     ),
-    track,
+    signedBar(one.sum, roof, one.spread),
     h(
       "span",
       { class: "amount" },
-      h("b", { class: raises ? "up" : "down", text: signed(one.sum) }),
+      h("b", { class: raises ? "up" : "down", text: amounts(roof)(one.sum) }),
       h("span", { class: "sub", text: withoutIt(n, one.sum) }),
     ),
   );
@@ -128,10 +151,7 @@ export function contributionsCard(n: number, byChannel: number[]): HTMLElement |
   if (!found || !hasSigned()) return null;
   const all = contributionsOf(n, byChannel);
   const roof = most(
-    all.map(
-      (one) =>
-        Math.abs(one.sum) * (1 + Math.min(1, finite(one.spread) && one.share ? one.spread / one.share : 0)),
-    ),
+    all.map((one) => Math.abs(one.sum) + one.spread),
     1e-9,
   );
   const [few, place] = [notable(all), h("div", {})];
@@ -149,18 +169,23 @@ export function contributionsCard(n: number, byChannel: number[]): HTMLElement |
             ),
           ]
         : [];
-    place.replaceChildren(...group("▲ raises it", "up", raising), ...group("▼ lowers it", "down", lowering));
+    const others = othersRow(all.length - list.length, total(all) - total(list), roof);
+    place.replaceChildren(
+      ...group("▲ raises it", "up", raising),
+      ...group("▼ lowers it", "down", lowering),
+      ...(others.length ? [h("div", { role: "list", "aria-label": "The others" }, others)] : []),
+    );
   };
   draw(few);
   const [answer, reference] = [found.answer[n], found.reference[n]];
   const known = finite(answer) && finite(reference);
   const read = found.logit ? (v: number) => chance(riskOf(v)) : numeral;
   const sum = known
-    ? "The model says " +
+    ? "From " +
       read(reference) +
-      " to baselines in place of this input (the reference) and " +
+      ", the model's answer to baselines in place of this input, to " +
       read(answer) +
-      " to the input itself; the contributions of all cells sum to the difference, " +
+      ": all contributions sum to " +
       signed(answer - reference) +
       " " +
       (found.unit || "units") +
@@ -169,8 +194,8 @@ export function contributionsCard(n: number, byChannel: number[]): HTMLElement |
   return figureCard(
     "What raises it, what lowers it",
     sum +
-      (found.logit ? "“≈ … without it”: the risk if that channel's contribution were taken off. " : "") +
-      "Whiskers: how far a channel's part moves under other baselines.",
+      (found.logit ? "At the right, the risk with that channel's contribution taken off. " : "") +
+      (found.spreads ? "Error bars: one standard deviation over the baselines." : ""),
     place,
     few.length < C
       ? moreButton("Show all " + C + " channels", "Show the channels that matter", (open) =>
@@ -180,34 +205,31 @@ export function contributionsCard(n: number, byChannel: number[]): HTMLElement |
   );
 }
 
-// Plain bars of signed sums, for the change between two times.
-export function barList(moves: { c: number; sum: number }[], unit: string): HTMLElement[] {
+// Bars of some of the channels' signed sums, and of what the others add up to: the change between two times.
+export function barList(shown: Move[], all: Move[], unit: string): HTMLElement {
   const roof = most(
-    moves.map((one) => Math.abs(one.sum)),
+    all.map((one) => Math.abs(one.sum)),
     1e-9,
   );
-  return [
-    h(
-      "div",
-      { role: "list", "aria-label": "What moved it" },
-      moves.map((one) => {
-        const track = figure({ class: "track" }, (node, width) => {
-          const x = scaleOf(-roof, roof, 4, width - 4);
-          node.replaceChildren(svg("svg", { width, height: 22, "aria-hidden": "true" }, ...bar(x, one.sum)));
-        });
-        const look = one.sum >= 0 ? "up" : "down";
-        return h(
-          "div",
-          { class: "contribution", role: "listitem" },
-          h("span", { class: "who2" }, h("strong", { text: D.channels[one.c] })),
-          track,
-          h(
-            "span",
-            { class: "amount" },
-            h("b", { class: look, text: signed(one.sum) + (unit ? " " + unit : "") }),
-          ),
-        );
-      }),
+  return h(
+    "div",
+    { role: "list", "aria-label": "What moved it" },
+    shown.map((one) =>
+      h(
+        "div",
+        { class: "contribution", role: "listitem" },
+        h("span", { class: "who2" }, h("strong", { text: D.channels[one.c] })),
+        signedBar(one.sum, roof),
+        h(
+          "span",
+          { class: "amount" },
+          h("b", {
+            class: one.sum >= 0 ? "up" : "down",
+            text: amounts(roof)(one.sum) + (unit ? " " + unit : ""),
+          }),
+        ),
+      ),
     ),
-  ];
+    othersRow(all.length - shown.length, total(all) - total(shown), roof, unit),
+  );
 }

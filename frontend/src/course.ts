@@ -1,18 +1,13 @@
 // What changed since? The answer over the stay, and what moved it between two times that the reader sets.
 
 import { figureCard } from "./cards";
-import { barList, signed } from "./contributions";
+import { barList, type Move, signed } from "./contributions";
 import { C, D, capitalTime, moveAt, targetShown } from "./data";
 import { h } from "./dom";
-import { chance, finite, numeral, percent } from "./format";
+import { chance, finite, numeral } from "./format";
 import { lineChart } from "./lines";
 
 const NOTABLE = 0.03;
-
-export interface Move {
-  c: number;
-  sum: number;
-}
 
 // Contributions of the channels between two places of the course, the greatest first.
 export function movesBetween(n: number, since: number, until: number): Move[] {
@@ -102,7 +97,6 @@ export function courseCard(n: number): HTMLElement | null {
         xName: (step) => capitalTime(step - 1),
         yFormat: (v) => told(v),
         yRange: risk ? [0, 1] : null,
-        yTick: risk ? percent : undefined,
         xTitle: D.unit,
         bands: risk && finite(D.threshold) ? [{ y: D.threshold, text: "threshold" }] : [],
         marks: [
@@ -111,7 +105,7 @@ export function courseCard(n: number): HTMLElement | null {
         ],
       }),
     );
-    list.replaceChildren(...barList(kept, course.unit));
+    list.replaceChildren(barList(kept, moves, course.unit));
   };
   draw();
   return figureCard(

@@ -48,25 +48,26 @@ export const colours = () => need("colours");
 export const masks = () => need(named("masks"));
 export const hasSigned = () => bytes(named("signed")) !== null;
 
-// What a cell added to the answer, in its units.
-export function signedAt(n: number, t: number, c: number): number {
-  const code = (need(named("signed"))[cellOf(n, t, c)] << 24) >> 24;
-  const share = (code / 127) ** 2 * (explained()?.sizes[n] ?? 0);
-  return code < 0 ? -share : share;
+// A signed byte as part of the greatest value of its instance.
+function decode(byte: number, size: number | undefined): number {
+  const code = (byte << 24) >> 24;
+  return Math.sign(code) * (code / 127) ** 2 * (size ?? 0);
 }
+
+// What a cell added to the answer, in its units.
+export const signedAt = (n: number, t: number, c: number): number =>
+  decode(need(named("signed"))[cellOf(n, t, c)], explained()?.sizes[n]);
 
 // What a channel added to the answer between one time of the course and the next.
 export function moveAt(n: number, k: number, c: number): number {
   const points = D.course?.steps.length ?? 0;
-  const code = (need("moves")[(n * points + k) * C + c] << 24) >> 24;
-  const size = (code / 127) ** 2 * (D.course?.sizes[n] ?? 0);
-  return code < 0 ? -size : size;
+  return decode(need("moves")[(n * points + k) * C + c], D.course?.sizes[n]);
 }
 
-// Standard deviation of a channel's share of the mask under other baselines.
+// Standard deviation of a channel's contribution over the baselines, in the answer's units.
 export function spreadAt(n: number, c: number): number {
   const stored = bytes(named("spread"));
-  return stored ? (stored[n * C + c] / 255) ** 2 : NaN;
+  return stored ? decode(stored[n * C + c], explained()?.spreads?.[n]) : NaN;
 }
 
 export function observedAt(n: number, t: number, c: number): boolean {

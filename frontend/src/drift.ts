@@ -1,6 +1,6 @@
 // Does the model still look at the same things? A reference window against the current one.
 
-import { card, moreButton, rowsTable } from "./cards";
+import { card, figureCard, moreButton, rowsTable } from "./cards";
 import { atTime, C, D } from "./data";
 import { figure, h, hideTip, showTip, svg } from "./dom";
 import { capital, finite, most, numeral, percent, tickPercent } from "./format";
@@ -132,7 +132,7 @@ function timeMoves(drift: Pair): HTMLElement {
         .join(", ") +
       "."
     : "";
-  return card(
+  return figureCard(
     "Importance by " + D.unit,
     "Share of the mask at each " + D.unit + "." + moved,
     lineChart({
@@ -177,7 +177,7 @@ function driftMaps(drift: Pair): HTMLElement | null {
         hint: "Point at a cell to compare both.",
       }),
     );
-  return card(
+  return figureCard(
     "Side by side",
     "Mean masks of both, on one colour scale" + (C > 16 ? ", for the 16 most important channels." : "."),
     h(
@@ -211,7 +211,7 @@ function historyCard(drift: Drift): HTMLElement | null {
       }),
     ),
   );
-  return card(
+  return figureCard(
     "All audits so far",
     "Each point is one window: full circles found no drift, triangles warn, diamonds found drift, hollow ones were inconclusive. " +
       "A move above the alarm level is drift; what chance explains is drawn as 0.",

@@ -2,6 +2,7 @@
 
 import { C, D, endOf, hasInputs, hasSigned, inputAt, maskAt, N, observedAt, signedAt } from "./data";
 import { h, say, svg } from "./dom";
+import { least, most } from "./format";
 import type { Num } from "./types";
 
 type Field = string | Num | boolean | undefined;
@@ -85,8 +86,8 @@ const PAINTED = [
   ...["font-family", "font-size", "font-weight", "visibility"],
 ];
 
-// An SVG that looks the same outside the page: what style sheets say becomes attributes.
-export function standaloneSvg(picture: SVGSVGElement): string {
+// A copy that looks the same outside the page: what style sheets say becomes attributes.
+function painted(picture: SVGSVGElement): SVGSVGElement {
   const copy = picture.cloneNode(true) as SVGSVGElement;
   const [from, to] = [picture, copy].map((root) => [root, ...root.querySelectorAll<SVGElement>("*")]);
   from.forEach((node, i) => {
@@ -94,29 +95,92 @@ export function standaloneSvg(picture: SVGSVGElement): string {
     for (const name of PAINTED) to[i].setAttribute(name, style.getPropertyValue(name));
     to[i].removeAttribute("class");
   });
-  copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
-  const ground = getComputedStyle(document.documentElement).getPropertyValue("--surface").trim();
-  copy.prepend(svg("rect", { width: "100%", height: "100%", fill: ground }));
-  return new XMLSerializer().serializeToString(copy);
+  return copy;
 }
 
-function saveCanvas(canvas: HTMLCanvasElement, name: string): void {
-  const copy = h("canvas", { width: canvas.width, height: canvas.height });
+function standaloneText(picture: SVGSVGElement): string {
+  picture.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+  const ground = getComputedStyle(document.documentElement).getPropertyValue("--surface").trim();
+  picture.prepend(svg("rect", { width: "100%", height: "100%", fill: ground }));
+  return new XMLSerializer().serializeToString(picture);
+}
+
+export const standaloneSvg = (picture: SVGSVGElement) => standaloneText(painted(picture));
+
+const WORDS = "h2, h3, .who2, .who2 > *, .amount, .amount > *, .sparkname > *";
+
+// Rows of names, bars and amounts as one picture: each part where it stands on the page.
+export function standaloneCard(holder: HTMLElement): string {
+  const frame = holder.getBoundingClientRect();
+  const whole = svg("svg", { width: frame.width, height: frame.height });
+  for (const picture of holder.querySelectorAll<SVGSVGElement>("svg")) {
+    const box = picture.getBoundingClientRect();
+    if (!box.width) continue;
+    const copy = painted(picture);
+    copy.setAttribute("x", String(box.left - frame.left));
+    copy.setAttribute("y", String(box.top - frame.top));
+    whole.append(copy);
+  }
+  for (const node of holder.querySelectorAll<HTMLElement>(WORDS)) {
+    const box = node.getBoundingClientRect();
+    if (node.childElementCount || !node.textContent || !box.width) continue;
+    const style = getComputedStyle(node);
+    const right = style.textAlign === "right" || style.textAlign === "end";
+    whole.append(
+      svg("text", {
+        x: (right ? box.right : box.left) - frame.left,
+        y: (box.top + box.bottom) / 2 - frame.top,
+        "dominant-baseline": "central",
+        "text-anchor": right ? "end" : "start",
+        fill: style.color,
+        "font-family": style.fontFamily,
+        "font-size": style.fontSize,
+        "font-weight": style.fontWeight,
+        text: node.textContent,
+      }),
+    );
+  }
+  return standaloneText(whole);
+}
+
+// Maps side by side are one picture, each where it stands on the page, under its heading.
+function saveMaps(holder: HTMLElement, canvases: HTMLCanvasElement[], name: string): void {
+  const frame = holder.getBoundingClientRect();
+  const ratio = canvases[0].width / canvases[0].getBoundingClientRect().width;
+  const [headings, boxes] = [
+    [...holder.querySelectorAll<HTMLElement>("h3")],
+    canvases.map((one) => one.getBoundingClientRect()),
+  ];
+  const top = least([...boxes, ...headings.map((one) => one.getBoundingClientRect())].map((box) => box.top));
+  const height = most(boxes.map((box) => box.bottom)) - top;
+  const copy = h("canvas", { width: Math.round(frame.width * ratio), height: Math.round(height * ratio) });
   const pen = copy.getContext("2d");
   if (!pen) return;
+  pen.scale(ratio, ratio);
   pen.fillStyle = getComputedStyle(document.documentElement).getPropertyValue("--surface").trim();
-  pen.fillRect(0, 0, copy.width, copy.height);
-  pen.drawImage(canvas, 0, 0);
+  pen.fillRect(0, 0, frame.width, height);
+  canvases.forEach((one, i) =>
+    pen.drawImage(one, boxes[i].left - frame.left, boxes[i].top - top, boxes[i].width, boxes[i].height),
+  );
+  pen.textBaseline = "middle";
+  for (const heading of headings) {
+    const [box, style] = [heading.getBoundingClientRect(), getComputedStyle(heading)];
+    pen.font = style.fontWeight + " " + style.fontSize + " " + style.fontFamily;
+    pen.fillStyle = style.color;
+    pen.fillText(heading.textContent ?? "", box.left - frame.left, (box.top + box.bottom) / 2 - top);
+  }
   copy.toBlob((blob) => blob && download(name + ".png", blob), "image/png");
 }
 
-// A map is saved as PNG, a chart as SVG.
+// Maps are saved as PNG, a chart as SVG, and so are several charts, rows of bars and series.
 export function saveFigure(holder: HTMLElement, title: string): void {
-  const canvas = holder.querySelector<HTMLCanvasElement>(".heat canvas");
-  const picture = holder.querySelector<SVGSVGElement>(".chart svg");
+  const maps = [...holder.querySelectorAll<HTMLCanvasElement>(".heat canvas:not(.overlay)")];
+  const charts = holder.querySelectorAll<SVGSVGElement>(".chart svg");
+  const rows = holder.querySelector(".track svg, .spark svg");
   const name = fileName(title);
-  if (canvas) saveCanvas(canvas, name);
-  else if (picture) saveText(name + ".svg", standaloneSvg(picture), "image/svg+xml");
+  if (maps.length) saveMaps(holder, maps, name);
+  else if (rows || charts.length > 1) saveText(name + ".svg", standaloneCard(holder), "image/svg+xml");
+  else if (charts.length) saveText(name + ".svg", standaloneSvg(charts[0]), "image/svg+xml");
 }
 
 // ---- links ----

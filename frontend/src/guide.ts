@@ -1,6 +1,6 @@
 // Methods side by side, and how to read the page.
 
-import { card, rowsTable, titled } from "./cards";
+import { card, figureCard, rowsTable, titled } from "./cards";
 import { C, D, N, T } from "./data";
 import { type Child, h } from "./dom";
 import { columnFormat, finite, least, most, numeral, show, tickNumber } from "./format";
@@ -110,7 +110,7 @@ function comparedCurves(): Child[] {
     if (words.random)
       lines.push({ name: "random cells", values: spread(first, words.random), look: "chance" });
     const chart = areaChart({ label: words.label + " of all methods", areas, lines, kind: words.kind });
-    return chart ? card(titled(words), words.help, chart, chartKey(lines)) : null;
+    return chart ? figureCard(titled(words), words.help, chart, chartKey(lines)) : null;
   });
 }
 

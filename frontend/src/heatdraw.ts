@@ -191,17 +191,8 @@ function drawRightBars(pen: Pen, g: Geometry, options: HeatOptions, totals: numb
     pen.fillStyle = options.signed ? styleOf(v >= 0 ? "raise" : "lower") : styleOf("bar");
     pen.fillRect(x, y + 0.15 * g.down, wide, Math.max(1, 0.7 * g.down - 1));
     if (!named.has(row) || v === 0) return; // a column of zeros says nothing
-    const spread = ((options.rightSpread?.(c) ?? 0) / roof) * room;
-    const reach = Math.min(room, wide + spread);
     pen.fillStyle = styleOf("ink-2");
-    if (spread > 0.75 && g.down >= 9)
-      pen.fillRect(
-        x + Math.max(0, wide - spread),
-        y + 0.5 * g.down - 0.75,
-        reach - Math.max(0, wide - spread),
-        1.5,
-      );
-    pen.fillText(options.rightText ? options.rightText(c) : percent(v), x + reach + 5, y + 0.5 * g.down);
+    pen.fillText(options.rightText ? options.rightText(c) : percent(v), x + wide + 5, y + 0.5 * g.down);
   });
 }
 

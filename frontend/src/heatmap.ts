@@ -20,7 +20,6 @@ export interface HeatOptions {
   top?: number[]; // totals by time
   right?: number[]; // totals by channel
   rightText?: (c: number) => string;
-  rightSpread?: (c: number) => number; // half the width of an error bar
   window?: TimeWindow;
   hint?: string;
   onpick?: (t: number, c: number) => void;

@@ -1,14 +1,15 @@
 // Histograms as SVG, with the median marked.
 
-import { emptyPicture, xAxis, xTitle, yAxis } from "./axes";
+import { drawMark, drawTicks, plotOf } from "./axes";
 import { figure, h, hideTip, showTip, svg } from "./dom";
 import { finite, most, plural, tickNumber } from "./format";
-import { niceTicks, scaleOf } from "./scales";
+import { niceTicks } from "./scales";
 
 export interface HistogramOptions {
   label: string;
   values: unknown[];
   format: (v: number) => string;
+  tick?: (v: number) => string;
   height?: number;
 }
 
@@ -38,11 +39,6 @@ function drawHistogram(
   values: number[],
   middle: number,
 ): void {
-  const height = options.height || 190,
-    left = 44,
-    right = 12,
-    top = 22,
-    bottom = 40;
   if (!values.length) {
     node.replaceChildren(h("p", { class: "quiet", text: "No values." }));
     return;
@@ -56,43 +52,31 @@ function drawHistogram(
   const bins = Math.max(6, Math.min(32, Math.ceil(1.6 * Math.sqrt(values.length))));
   const counts = new Array<number>(bins).fill(0);
   for (const v of values) counts[Math.min(bins - 1, Math.floor(((v - low) / (high - low)) * bins))]++;
-  const x = scaleOf(low, high, left, width - right, false);
-  const ticks = niceTicks(0, most(counts), 3).filter(Number.isInteger);
-  const y = scaleOf(0, most(counts), height - bottom, top, false);
-  const box = { width, height, left, right, top, bottom };
-  const picture = emptyPicture(box);
-  yAxis(picture, box, y, ticks, String);
-  const wide = (width - right - left) / bins;
+  const { height } = options;
+  const roof = most(counts);
+  const plot = plotOf({ width, height, top: 22, x: [low, high], y: [0, roof], xTitle: options.label });
+  drawTicks(plot, {
+    x: niceTicks(low, high, Math.max(3, Math.floor(width / 80))),
+    xFormat: options.tick ?? tickNumber,
+    y: niceTicks(0, roof, 3).filter(Number.isInteger),
+    yFormat: String,
+  });
+  const wide = (plot.right - plot.left) / bins;
   counts.forEach((count, i) => {
-    const range =
-      options.format(low + (i * (high - low)) / bins) +
-      " to " +
-      options.format(low + ((i + 1) * (high - low)) / bins);
+    const [from, to] = [i, i + 1].map((edge) => options.format(low + (edge * (high - low)) / bins));
     const bar = svg("rect", {
       class: "column",
-      x: left + i * wide + 0.5,
+      x: plot.left + i * wide + 0.5,
       width: Math.max(1, wide - 1),
-      y: y(count),
-      height: height - bottom - y(count),
+      y: plot.y(count),
+      height: plot.floor - plot.y(count),
     });
     bar.addEventListener("pointermove", (e) =>
-      showTip(plural(count, "instance"), [options.label + " " + range], e.clientX, e.clientY),
+      showTip(plural(count, "instance"), [options.label + " " + from + " to " + to], e.clientX, e.clientY),
     );
     bar.addEventListener("pointerleave", hideTip);
-    picture.append(bar);
+    plot.picture.append(bar);
   });
-  const flip = x(middle) > width - 110;
-  picture.append(
-    svg("line", { class: "mark", x1: x(middle), x2: x(middle), y1: top - 8, y2: height - bottom }),
-    svg("text", {
-      class: "markname",
-      x: x(middle) + (flip ? -5 : 5),
-      y: top - 4,
-      "text-anchor": flip ? "end" : "start",
-      text: "half below " + options.format(middle),
-    }),
-  );
-  xAxis(picture, box, x, niceTicks(low, high, Math.max(3, Math.floor(width / 80))), tickNumber);
-  xTitle(picture, box, options.label);
-  node.replaceChildren(picture);
+  drawMark({ ...plot, top: plot.top - 13 }, middle, "half below " + options.format(middle));
+  node.replaceChildren(plot.picture);
 }

@@ -25,9 +25,10 @@ import {
 } from "./data";
 import { h } from "./dom";
 import { linkButton, type Place, saveMask } from "./export";
-import { brief, finite, numeral, percent, plural, show } from "./format";
+import { brief, finite, most, percent, plural, show } from "./format";
 import { areaChart } from "./lines";
 import { mapCard } from "./maskmap";
+import { printInstance } from "./print";
 import { seriesCard } from "./series";
 import { trustCard } from "./trust";
 import { TimeWindow } from "./window";
@@ -37,7 +38,7 @@ const SALIENT = 0.5;
 export interface Totals {
   byChannel: number[];
   byTime: number[];
-  extent: string;
+  extent: string; // of what is highlighted, "" if nothing is
   leading: number[]; // channels that matter, most important first
 }
 
@@ -66,7 +67,8 @@ export function totals(n: number): Totals {
       if (m >= SALIENT) strong++;
     }
   const own = targetShown() ? undefined : metric("area")?.values[n];
-  const extent = finite(own) ? percent(own) + " of the cells" : plural(strong, "cell");
+  const empty = finite(own) ? own === 0 : sum === 0;
+  const extent = empty ? "" : finite(own) ? percent(own) + " of the cells" : plural(strong, "cell");
   const share = (list: number[]) => list.map((v) => (sum > 0 ? v / sum : 0));
   const shares = share(byChannel);
   const byMask = shares.map((_, c) => c).sort((a, b) => shares[b] - shares[a] || a - b);
@@ -97,9 +99,7 @@ export function describeCell(n: number) {
           ? null
           : "not measured, filled in",
       finite(signed) && signed !== 0
-        ? (signed > 0 ? "raises by " : "lowers by ") +
-          numeral(+Math.abs(signed).toPrecision(3)) +
-          (unit ? " " + unit : "")
+        ? (signed > 0 ? "raises by " : "lowers by ") + brief(Math.abs(signed)) + (unit ? " " + unit : "")
         : null,
       "salient with probability " + maskAt(n, t, c).toFixed(2),
       hasRanks() ? "among the top " + percent((rankAt(n, t, c) / 255) ** 2) + " of the cells" : null,
@@ -107,11 +107,23 @@ export function describeCell(n: number) {
   };
 }
 
+// Not in print, which is short.
+const onScreen = (node: HTMLElement) => {
+  node.classList.add("screen");
+  return node;
+};
+
 function errorChart(n: number): HTMLElement | null {
   if (!D.errors || !D.curves || targetShown()) return null;
   const chosen = metric("area")?.values[n];
   const marks = finite(chosen) ? [{ x: chosen, text: "chosen: " + percent(chosen) }] : [];
   const bounded = D.errors[n].map((v) => (finite(v) ? Math.max(0, Math.min(1, v)) : null));
+  const title = "How many cells are needed";
+  const known = bounded.filter(finite);
+  if (known.length && most(known) < 0.005) {
+    const least = percent(D.curves.areas[bounded.findIndex(finite)]);
+    return onScreen(card(title, "The best " + least + " of the cells alone hold the whole answer."));
+  }
   const chart = areaChart({
     label: "Error against area of this instance",
     areas: D.curves.areas,
@@ -121,13 +133,8 @@ function errorChart(n: number): HTMLElement | null {
     marks,
     height: 160,
   });
-  return chart
-    ? figureCard(
-        "How many cells are needed",
-        "How far the mask is from its goal at each area: 1 is where it starts, 0 is perfect.",
-        chart,
-      )
-    : null;
+  const help = D.curves.lines.find((line) => line.name === "error")?.help ?? null;
+  return chart ? onScreen(figureCard(title, help, chart)) : null;
 }
 
 function numbersOf(n: number): HTMLElement | null {
@@ -183,13 +190,7 @@ function header(n: number, steps: Steps): HTMLElement {
         type: "button",
         text: "Print",
         title: "Print this instance alone",
-        onclick: () => {
-          document.body.classList.add("print-instance");
-          window.addEventListener("afterprint", () => document.body.classList.remove("print-instance"), {
-            once: true,
-          });
-          window.print();
-        },
+        onclick: printInstance,
       }),
     ),
   );

@@ -1,9 +1,9 @@
 // Line charts as SVG: crisp in print, read by a crosshair that mouse and arrow keys share.
 
-import { emptyPicture, xAxis, xTitle, yAxis } from "./axes";
+import { drawMark, drawTicks, plotOf } from "./axes";
 import { figure, h, hideTip, say, showTip, svg, tip } from "./dom";
 import { finite, least, most, percent, show, tickNumber, tickPercent } from "./format";
-import { niceTicks, type Scale, scaleOf } from "./scales";
+import { niceTicks, type Scale } from "./scales";
 import type { Kind, Num } from "./types";
 
 export interface Line {
@@ -26,6 +26,7 @@ export interface LineOptions {
   xTitle?: string;
   height?: number;
   log?: boolean; // x axis
+  xRange?: [number, number]; // all of `x` by default
   yRange?: [number, number] | null;
   roof?: number; // the axis reaches at least so far
   tight?: boolean;
@@ -172,51 +173,42 @@ function yExtent(options: LineOptions): [number, number] {
 }
 
 function drawLines(node: HTMLElement, width: number, options: LineOptions): Drawn {
-  const height = options.height || 190,
-    left = 44,
-    right = 12,
-    top = 12,
-    bottom = 40;
   const [low, high] = yExtent(options);
   const ticks = niceTicks(low, high, 4);
-  const roof = Math.max(high, ticks[ticks.length - 1]);
-  const x = scaleOf(options.x[0], options.x[options.x.length - 1], left, width - right, options.log);
-  const y = scaleOf(low, roof, height - bottom, top, false);
-  const box = { width, height, left, right, top, bottom };
-  const picture = emptyPicture(box);
-  yAxis(picture, box, y, ticks, options.yTick || tickNumber);
-  xAxis(picture, box, x, pickTicks(options, x), options.xFormat);
-  xTitle(picture, box, options.xTitle || "");
+  const plot = plotOf({
+    width,
+    height: options.height,
+    x: options.xRange ?? [options.x[0], options.x[options.x.length - 1]],
+    y: [low, Math.max(high, ticks[ticks.length - 1])],
+    log: options.log,
+    xTitle: options.xTitle || "",
+  });
+  const { picture, x, y, left, right, top, floor } = plot;
   for (const [a, b] of options.shades || []) {
     const half = (x(options.x[1]) - x(options.x[0])) / 2;
-    picture.prepend(
+    picture.append(
       svg("rect", {
         class: "zone",
         x: x(a) - half,
         width: x(b) - x(a) + 2 * half,
         y: top,
-        height: height - bottom - top,
+        height: floor - top,
       }),
     );
   }
+  drawTicks(plot, {
+    x: pickTicks(options, x),
+    xFormat: options.xFormat,
+    y: ticks,
+    yFormat: options.yTick || tickNumber,
+  });
   for (const band of options.bands || []) {
     picture.append(
-      svg("line", { class: "band", x1: left, x2: width - right, y1: y(band.y), y2: y(band.y) }),
+      svg("line", { class: "band", x1: left, x2: right, y1: y(band.y), y2: y(band.y) }),
       svg("text", { class: "bandname", x: left + 4, y: y(band.y) - 5, text: band.text }),
     );
   }
-  for (const mark of options.marks || []) {
-    picture.append(
-      svg("line", { class: "mark", x1: x(mark.x), x2: x(mark.x), y1: top, y2: height - bottom }),
-      svg("text", {
-        class: "markname",
-        x: x(mark.x) + (x(mark.x) > width / 2 ? -5 : 5),
-        y: top + 9,
-        "text-anchor": x(mark.x) > width / 2 ? "end" : "start",
-        text: mark.text,
-      }),
-    );
-  }
+  for (const mark of options.marks || []) drawMark(plot, mark.x, mark.text);
   for (const line of [...options.lines].reverse()) picture.append(...drawLine(line, options, x, y));
   const cross = svg("g", { class: "cross", visibility: "hidden" });
   picture.append(cross);
@@ -225,7 +217,7 @@ function drawLines(node: HTMLElement, width: number, options: LineOptions): Draw
     if (index === null) return;
     const place = x(options.x[index]);
     cross.replaceChildren(
-      svg("line", { x1: place, x2: place, y1: top, y2: height - bottom }),
+      svg("line", { x1: place, x2: place, y1: top, y2: floor }),
       ...options.lines
         .filter((l) => finite(l.values[index]))
         .map((l) => svg("circle", { class: "dot " + l.look, cx: place, cy: y(l.values[index] ?? 0), r: 4 })),

@@ -9,6 +9,7 @@ import { plural } from "./format";
 import { comparison, guide } from "./guide";
 import { instanceView, type View } from "./instance";
 import { type Go, overview } from "./overview";
+import { onPrint } from "./print";
 import { instanceTable, type Table } from "./table";
 
 interface Tab {
@@ -158,7 +159,7 @@ function head(): HTMLElement {
       fact("Model", D.model),
       fact("Made", D.created),
       fact("Explained", plural(N, "instance") + ", " + plural(C, "channel") + ", " + plural(T, D.unit)),
-      fact("Answer", D.explained?.target ?? ""),
+      fact("Answer", D.compared ? "" : (D.explained?.target ?? "")),
     ),
   );
 }
@@ -194,8 +195,7 @@ function start(): void {
     open("instances");
     go.toChannel(c);
   }; // building the tab replaces this
-  window.addEventListener("beforeprint", () => {
-    if (document.body.classList.contains("print-instance")) return;
+  onPrint(() => {
     for (const tab of tabs) if (!tab.panel.firstChild) tab.panel.append(tab.build());
   });
   const part = tabs.some((tab) => tab.key === asked.part) ? asked.part : undefined;

@@ -42,14 +42,12 @@ export function signedColour(value: number): string {
 }
 
 darkQuery.addEventListener("change", redrawAll);
-window.addEventListener("beforeprint", () => {
-  printing = true;
+
+// Paper is light, whatever the screen is.
+export function setPrinting(on: boolean): void {
+  printing = on;
   redrawAll();
-});
-window.addEventListener("afterprint", () => {
-  printing = false;
-  redrawAll();
-});
+}
 
 export function penOf(canvas: HTMLCanvasElement): Pen {
   const pen = canvas.getContext("2d");

@@ -14,11 +14,10 @@ import {
   observedAt,
   rankAt,
   signedAt,
-  spreadAt,
   T,
 } from "./data";
 import { h } from "./dom";
-import { finite, numeral, percent } from "./format";
+import { brief, finite, percent } from "./format";
 import { heatMap, type HeatOptions, legend } from "./heatmap";
 import { describeCell, type Totals, type View } from "./instance";
 import { channelOrder } from "./scales";
@@ -82,7 +81,7 @@ export function mapCard(
     if (what === "rank") return legend("last to enter", "first to enter");
     if (what !== "direction") return legend("0, surely not salient", "1, surely salient");
     const unit = explained()?.unit;
-    const most = numeral(+roof.toPrecision(2)) + (unit ? " " + unit : "");
+    const most = brief(+roof.toPrecision(2)) + (unit ? " " + unit : "");
     return legend("lowers by " + most, "raises by " + most, true);
   };
   const draw = () => {
@@ -106,7 +105,6 @@ export function mapCard(
         rows,
         top: sums.byTime,
         right: what === "direction" ? undefined : sums.byChannel,
-        rightSpread: (c) => (finite(spreadAt(n, c)) ? spreadAt(n, c) : 0),
         end: endOf(n),
         missing: bytes("observed") ? (t, c) => !observedAt(n, t, c) : null,
         describe: describeCell(n),

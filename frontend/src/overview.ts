@@ -3,7 +3,7 @@
 import { card, choice, columnsOf, figureCard, MANY_CHANNELS, moreButton, titled } from "./cards";
 import { atTime, C, D, entry, metric, N, T } from "./data";
 import { h } from "./dom";
-import { capital, finite, most, numeral, percent, plural, show } from "./format";
+import { capital, finite, most, numeral, percent, plural, show, tickPercent } from "./format";
 import { heatMap, legend } from "./heatmap";
 import { histogram } from "./histogram";
 import { areaChart, chartKey, type Line, lineChart } from "./lines";
@@ -206,7 +206,7 @@ function certaintyCard(): HTMLElement | null {
     return figureCard(
       "How certain the masks are",
       "The mean probability, over the highlighted cells of a mask, that such a cell is salient. Near 100 %: clear masks; near 50 %: read them with doubt.",
-      histogram({ label: certainty.label, values: certainty.values, format: (v) => percent(v) }),
+      histogram({ label: certainty.label, values: certainty.values, format: percent, tick: tickPercent }),
     );
   const entropy = metric("entropy") ?? metric("entropy_normalized");
   return entropy
@@ -231,19 +231,20 @@ function calibrationCard(): HTMLElement | null {
       look: "main",
       band: [column("low"), column("high")],
     },
-    { name: "perfectly calibrated", values: x, look: "chance" },
+    { name: "perfectly calibrated", values: x, look: "chance plain" },
   ];
   const chart = lineChart({
     label: "Observed against predicted risk",
     x,
     lines,
     dots: true,
-    xTicks: [0, 0.25, 0.5, 0.75, 1].filter((v) => v >= x[0] && v <= x[x.length - 1]),
-    xFormat: (v) => percent(v),
+    xRange: [0, 1],
+    xTicks: [0, 0.25, 0.5, 0.75, 1],
+    xFormat: tickPercent,
     xName: (v) => "predicted " + percent(v),
     xTitle: "predicted risk",
     yFormat: (v) => percent(v),
-    yTick: (v) => percent(v),
+    yTick: tickPercent,
     yRange: [0, 1],
   });
   return figureCard(

@@ -1,6 +1,6 @@
 // The raw series of the channels that matter, in their units, the highlighted times shaded, measured values as dots.
 
-import { card, moreButton } from "./cards";
+import { figureCard, moreButton } from "./cards";
 import { bytes, C, D, endOf, hasSigned, inputAt, maskAt, observedAt, signedAt, T, unitOf } from "./data";
 import { figure, h, hideTip, redraw, say, showTip, svg, tip } from "./dom";
 import { brief, finite, least, most, percent } from "./format";
@@ -17,7 +17,7 @@ export function seriesCard(n: number, sums: Totals, sight: TimeWindow): HTMLElem
       timeAxis(sight),
     );
   draw(false);
-  return card(
+  return figureCard(
     "The measurements themselves",
     "In the units of the data. " +
       (hasSigned()

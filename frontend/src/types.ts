@@ -33,6 +33,7 @@ export interface Explained {
   answer: Num[];
   reference: Num[];
   sizes: number[];
+  spreads: number[] | null; // the largest error bar of each instance
   logit: boolean;
   unit: string;
   target: string;

@@ -1,16 +1,20 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from pages import read_file
 
 pytest.importorskip("duckdb")
 
 from dynamask_mlflow.cli import main
 from dynamask_mlflow.cli.demo_steps import STEPS, DemoSettings, last_evaluation, store_uri
 
-SMALL = ["--stays", "700", "--months", "2", "--instances", "6"]
+INSTANCES = 16  # enough for every part of the report
+SMALL = ["--stays", "700", "--months", "2", "--instances", str(INSTANCES)]
 
 
 def _settings(months: int) -> DemoSettings:
@@ -24,38 +28,62 @@ def test_training_ends_before_the_first_planted_change_or_half_way() -> None:
     assert _settings(1).until == "2023-01"
 
 
-@pytest.mark.slow
-def test_the_demo_says_what_it_found_and_uses_its_data_and_model_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
+    """The folder of one small demo, and what it said."""
     import mlflow
 
-    monkeypatch.chdir(tmp_path)
+    folder = tmp_path_factory.mktemp("demo")
     before = mlflow.get_tracking_uri(), mlflow.get_registry_uri()
-    try:
-        first = CliRunner().invoke(main, ["demo", *SMALL])
-        assert first.exit_code == 0, first.output
-        for words in ("ACC", "CE", "Entropy", "Where they look", "planted deterioration", "AUPRC", "make ui"):
-            assert words in first.output
-        assert f"[{len(STEPS)}/{len(STEPS)}]" in first.output
-        assert "Registered as icu-mortality version 1, alias champion" in first.output
-        second = CliRunner().invoke(main, ["demo", *SMALL])
-        assert second.exit_code == 0, second.output
-        assert second.output.count("is there and fits") == 2
-        assert "version 1 was trained on these data with these settings" in second.output
-        uri = store_uri(tmp_path / ".demo")
-        found = last_evaluation(uri)
-        assert found is not None
-        client = mlflow.MlflowClient(tracking_uri=uri)
-        run = client.get_run(found[1])
-        assert run.data.metrics["dynamask/instances"] == 6
-        assert "accuracy_score" in run.data.metrics
-        assert run.data.metrics["truth/dynamask/auprc"] > run.data.metrics["truth/random/auprc"]
-        assert any(name.startswith("truth/integrated_gradients_smoothed/auprc/.") for name in run.data.metrics)
-        assert sorted(p.name for p in tmp_path.iterdir()) == [".demo"]
-    finally:
-        mlflow.set_tracking_uri(before[0])
-        mlflow.set_registry_uri(before[1])
+    yield folder, run_demo(folder)
+    mlflow.set_tracking_uri(before[0])
+    mlflow.set_registry_uri(before[1])
+
+
+def run_demo(folder: Path) -> str:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        done = CliRunner().invoke(main, ["demo", *SMALL])
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+@pytest.mark.slow
+def test_the_demo_says_what_it_found(demo: tuple[Path, str]) -> None:
+    _, output = demo
+    for words in ("ACC", "CE", "Entropy", "Where they look", "planted deterioration", "AUPRC", "make ui"):
+        assert words in output
+    assert f"[{len(STEPS)}/{len(STEPS)}]" in output
+    assert "Registered as icu-mortality version 1, alias champion" in output
+
+
+@pytest.mark.slow
+def test_a_second_demo_uses_the_data_and_the_model_of_the_first(demo: tuple[Path, str]) -> None:
+    import mlflow
+
+    folder, _ = demo
+    output = run_demo(folder)
+    assert output.count("is there and fits") == 2
+    assert "version 1 was trained on these data with these settings" in output
+    uri = store_uri(folder / ".demo")
+    found = last_evaluation(uri)
+    assert found is not None
+    client = mlflow.MlflowClient(tracking_uri=uri)
+    run = client.get_run(found[1])
+    assert run.data.metrics["dynamask/instances"] == INSTANCES
+    assert "accuracy_score" in run.data.metrics
+    assert run.data.metrics["truth/dynamask/auprc"] > run.data.metrics["truth/random/auprc"]
+    assert any(name.startswith("truth/integrated_gradients_smoothed/auprc/.") for name in run.data.metrics)
+    assert sorted(p.name for p in folder.iterdir()) == [".demo"]
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+def test_the_demos_report_is_read_by_keyboard_without_a_complaint_or_a_violation(
+    demo: tuple[Path, str], watch: Any
+) -> None:
+    folder, _ = demo
+    assert read_file(watch, next(folder.glob(".demo/artifacts/*/artifacts/dynamask/report.html"))) == []
 
 
 def test_the_ui_asks_for_the_demo_first(tmp_path: Path) -> None:

@@ -86,6 +86,21 @@ def test_the_cells_that_brought_the_change_are_found() -> None:
     assert found.summary(channel_names=list("abcd"), most=1)["moved_by"].str.startswith("c +").all()
 
 
+def test_where_last_value_and_usual_level_disagree_the_greater_move_is_masked_and_said() -> None:
+    """The first patient had been at -5 and stood at 1.2 for one hour: since then -.4, since the usual level +9.9."""
+    x = torch.zeros(2, 8, 2)
+    x[0, :, 0] = torch.tensor([-5.0, -5.0, -5.0, -5.0, -5.0, 1.2, 1.0, 1.0])
+    x[1, 6:, 0] = 1.0
+    change = explain_change(
+        lambda z: z[:, 6:].sum((1, 2)), x, since=6, padding="carry", task="regression", progress=False
+    )
+    np.testing.assert_allclose(change.change, [-0.4, 2.0], atol=1e-5)
+    assert change.direction.tolist() == [-1, 1]
+    assert change.diagnostics["moved_from_level"].tolist() == [True, False]
+    assert change.binary[:, 6:, 0].all()
+    assert change.binary.sum() == 4
+
+
 def test_answers_at_each_step_are_read_at_both_times() -> None:
     model, x = with_seed(Recurrent, 4, 2, True), sequences()
     found = changes(model, x, until=10)

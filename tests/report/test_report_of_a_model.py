@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
 
 from dynamask_mlflow.evaluation.changes import explain_changes
@@ -117,6 +116,15 @@ def test_masks_of_what_the_model_reads_are_better_than_random_cells_and_than_ano
     assert sum(row["instances"] for row in data.groups if row["group"].startswith("risk")) == N
 
 
+def test_the_card_names_measures_and_shares_as_the_page_does() -> None:
+    card = model_card(page_of(risk, "classification", targets=np.arange(N) % 2))
+    assert "| Predictions kept (ACC) |" in card
+    assert "| Moved back |" in card
+    assert "answer" + "_shift" not in card.replace("\\", "")
+    groups = card.split("## By group")[1]
+    assert re.search(r"\| \d+(\.\d+)?\N{NO-BREAK SPACE}% \|", groups)
+
+
 def test_a_forecast_has_a_view_for_each_horizon() -> None:
     data = page_of(forecast, "regression", target="horizon:0", more_targets=("horizon:1",))
     assert data.contributions is not None
@@ -159,18 +167,3 @@ def test_labels_come_from_the_model_unless_the_settings_say_otherwise() -> None:
         settings, EvaluationConfig(), ["a", "b", "c"]
     )  # other channels: neither names nor scales are theirs
     assert (other.channel_labels, other.units, other.mean) == (None, None, None)
-
-
-@pytest.mark.browser
-def test_real_reports_open_without_a_complaint(watch: Any) -> None:
-    reports = [
-        page_of(risk, "classification", targets=np.arange(N) % 2, log_inputs=True),
-        page_of(risk, "classification", lengths=np.arange(N) % 2 + 5),
-        page_of(forecast, "regression", target="horizon:0", more_targets=("horizon:1",), log_inputs=True),
-        page_of(lambda x: x.cumsum(1)[:, :, :1], "regression", steps=20),
-    ]
-    for data in reports:
-        page, complaints = watch(render_report(data))
-        for tab in page.locator("[role=tab]").all():
-            tab.click()
-        assert complaints == []

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from icu_example import icu_report, with_drift, with_methods
-from pages import violations
+from pages import read_through
 from report_shapes import small
 
 from dynamask_mlflow.report import Contributions, TargetView, render_report
@@ -123,6 +123,12 @@ def test_table_mask_and_figures_can_be_taken_along(watch: Any) -> None:
     signed = np.array([float(cell["contribution"]) for cell in cells]).reshape(48, 32)
     true = np.asarray(data.contributions.cells)[place]  # type: ignore[union-attr]
     assert np.abs(signed - true).max() <= 0.01 * np.abs(true).max()
+    for title in ("What raises it, what lowers it", "The measurements themselves"):
+        card = page.locator(".detail .card", has_text=title)
+        picture = saved(page, card.get_by_role("button", name="Save the figure"))
+        names = card.locator("strong").all_inner_texts()
+        assert names
+        assert all(f">{name}</text>" in picture for name in [title, *names])
     assert complaints == []
 
 
@@ -176,7 +182,7 @@ def test_another_target_can_be_chosen(watch: Any) -> None:
 def test_one_instance_prints_alone(watch: Any) -> None:
     page, complaints = watch(render_report(icu_report(5)))
     open_instances(page)
-    page.evaluate("window.print = () => window.dispatchEvent(new Event('beforeprint'))")
+    page.evaluate("() => { window.print = () => window.dispatchEvent(new Event('beforeprint')); }")
     page.get_by_role("button", name="Print").click()
     page.emulate_media(media="print")
     visible = [panel.get_attribute("id") for panel in page.locator("[role=tabpanel]").all() if panel.is_visible()]
@@ -184,13 +190,65 @@ def test_one_instance_prints_alone(watch: Any) -> None:
     assert complaints == []
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_no_part_has_a_violation_of_accessibility(watch: Any, scheme: str) -> None:
-    page, complaints = watch(render_report(with_methods(with_drift(icu_report(12)))), 1200, scheme)
-    found = []
-    for part in ("drift", "overview", "instances", "methods", "guide"):
-        page.click(f"#tab-{part}")
-        page.wait_for_timeout(100)
-        found += [f"{part}: {problem}" for problem in violations(page)]
-    assert found == []
+def test_everything_that_is_printed_is_drawn_in_dark_ink_though_the_screen_is_dark(watch: Any) -> None:
+    page, complaints = watch(render_report(with_methods(with_drift(icu_report(24)))), 1200, "dark")
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    undrawn = """() => [...document.querySelectorAll('.chart, .heat, .track, .spark')]
+      .filter((node) => node.checkVisibility() && !node.querySelector('svg, canvas'))
+      .map((node) => node.closest('[role=tabpanel]').id + ' ' + node.className)"""
+    assert page.evaluate(undrawn) == []
+    darkest = """(node) => {
+      const canvas = node.querySelector('canvas');
+      const cells = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+      return [...cells].filter((v, i) => i % 4 === 0 && cells[i + 3] === 255).reduce((a, b) => Math.min(a, b), 255);
+    }"""
+    maps = [heat for heat in page.locator(".heat").all() if heat.is_visible()]
+    assert len(maps) >= 3
+    assert max(heat.evaluate(darkest) for heat in maps) < 60  # names in dark ink
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert page.evaluate("document.documentElement.className") == ""
+    assert complaints == []
+
+
+def test_an_empty_mask_is_said_in_words(watch: Any) -> None:
+    masks = np.zeros((2, 4, 3))
+    masks[1, 1, 1] = 1.0
+    fields = {"predictions": [0.2, 0.8], "predictions_without": [0.2, 0.3], "metrics": {"area": [0.0, 1 / 12]}}
+    page, complaints = watch(render_report(small(masks, **fields)))
+    open_instances(page)
+    words = page.locator(".detail .sentence").first
+    page.get_by_role("row", name="i0").click()
+    assert "Its mask is empty: no measurement stands out." in words.inner_text()
+    assert "Without" not in words.inner_text()
+    page.get_by_role("row", name="i1").click()
+    assert "Without the highlighted 8.3" in page.locator(".detail .sentence").first.inner_text()
+    assert complaints == []
+
+
+def test_bars_and_the_row_of_the_others_sum_to_the_answer(watch: Any) -> None:
+    cells = np.zeros((1, 4, 30))
+    cells[0, 1, :] = 0.01
+    cells[0, 2, 0], cells[0, 3, 1] = 2.0, -1.0
+    spread = np.zeros((1, 30))
+    spread[0, 0] = 0.5
+    found = Contributions(
+        cells=cells, answer=[1.3], reference=[0.0], logit=True, unit="log-odds", channel_spread=spread
+    )
+    page, complaints = watch(render_report(small(np.zeros((1, 4, 30)), predictions=[0.8], contributions=found)))
+    open_instances(page)
+    card = page.locator(".card", has_text="What raises it, what lowers it")
+    amounts = [float(text.replace("\N{MINUS SIGN}", "-")) for text in card.locator(".amount b").all_inner_texts()]
+    others = card.locator(".others .amount").inner_text()
+    assert card.locator(".others .who2").inner_text() == "28 other channels"
+    assert abs(sum(amounts) + float(others) - 1.3) < 0.02
+    first = card.locator(".contribution").first
+    assert "raises by 2.01 ± 0.5;" in first.get_attribute("aria-label")
+    assert first.locator(".whisker").count() == 1
+    assert card.locator(".whisker").count() == 1
+    assert complaints == []
+
+
+def test_no_part_has_a_violation_of_accessibility_and_all_is_reached_by_keyboard(watch: Any) -> None:
+    page, complaints = watch(render_report(with_methods(with_drift(icu_report(12)))), 1200)
+    assert read_through(page) == []
     assert complaints == []

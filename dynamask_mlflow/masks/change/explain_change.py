@@ -148,7 +148,7 @@ def _explain_group(question: Question, states: _States) -> Change:
 
         measured = _Measured.joined(list(in_batches(total, size, measure)))
     new = np.repeat(states.new[:, :, None], states.after.shape[2], axis=2)
-    against = (FadeToReference(states.before), FadeToReference(measured.level))
+    against = (FadeToReference(states.before), FadeToReference(_level(states)))
     # The reader itself calls the model as it wants to be called.
     plain = settings.with_options(inputs=None, layout="auto", output_key=None)
     config = plain.with_options(operators=against)
@@ -161,7 +161,7 @@ def _explain_group(question: Question, states: _States) -> Change:
 
 @dataclass(frozen=True, eq=False)
 class _Measured:
-    """On the host: contributions (B, T, d), scores and outputs at both times, (B, ...), and the level before."""
+    """On the host: contributions (B, T, d), scores and outputs at both times, (B, ...)."""
 
     contributions: Tensor
     remainder: Tensor
@@ -170,7 +170,6 @@ class _Measured:
     after: Tensor
     outputs_before: Tensor
     outputs_after: Tensor
-    level: Tensor
 
     def first(self, number: int) -> _Measured:
         return _Measured(**{name: values[:number].cpu() for name, values in vars(self).items()})
@@ -187,10 +186,6 @@ def _measure(question: Question, black_box: BlackBox, states: _States, device: t
         target = open_target(question.target, black_box, outputs, unchanged)
         score, score_before = score_of(target, black_box, after), score_of(target, black_box, before)
         earlier, outputs_before = _at_since(question, black_box, target, states, device)
-        level = _level(states).to(device)
-        # A level from which the score moved the other way would explain another change.
-        disagrees = (score - score_of(target, black_box, level)) * (score - score_before) <= 0
-        level = torch.where(disagrees[:, None, None], before, level)
     found = integrate_change(target, before, after)
     return _Measured(
         found.cells,
@@ -200,7 +195,6 @@ def _measure(question: Question, black_box: BlackBox, states: _States, device: t
         score,
         readable(black_box, outputs_before),
         readable(black_box, outputs),
-        level,
     )
 
 
@@ -226,7 +220,8 @@ def _at_since(
 def _level(states: _States) -> Tensor:
     """(B, T, d): the later state with every new cell at the channel's mean before `since`.
 
-    The last value before `since` is one noisy measurement; beside it, the mean level steadies the ranking.
+    The last value before `since` is one noisy measurement; beside it, the mean level steadies the ranking. Where the
+    score moved up from one and down from the other, the greater move decides, and the other baseline has no weight.
     """
     level = states.before.clone()
     for row, steps in enumerate(states.since):
@@ -262,6 +257,7 @@ def _to_change(question: Question, states: _States, measured: _Measured, masks: 
         spread=masks.spread,
         diagnostics={
             "remainder": doubles(measured.remainder),
+            "moved_from_level": (moved != 0) & (masks.direction != 0) & (masks.direction != moved),
             **{name: masks.diagnostics[name] for name in kept if name in masks.diagnostics},
         },
         config={**config, "padding": question.rule.spec},

@@ -38,7 +38,8 @@ class Change(InstanceResult):
         outputs_before, outputs_after: (N, C) probabilities of the classes, or values.
         spread: (N, T, d) float32 or None: how far a coefficient moves under the other baseline.
         diagnostics: name -> (N,): `remainder`, the share of the change that the integral missed, spread over the cells;
-            `hold`, `converged`, ... of the masks.
+            `moved_from_level`, whether the masks are of the move from the mean level before `since`, which was greater
+            than the change and went the other way; `hold`, `converged`, ... of the masks.
         config: how it was made (JSON-able).
     """
 
