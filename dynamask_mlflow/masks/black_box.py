@@ -121,9 +121,9 @@ class BlackBox:
 def open_black_box(model: Model, x: Tensor, task: str, output: str = "auto") -> BlackBox:
     """Try the model on a few instances, check what comes, and settle how its outputs are to be read."""
     if not callable(model):
-        kind = type(model).__name__
+        name = type(model).__name__
         raise ModelError(
-            f"Expected a torch module, a callable on (B, T, d) or an object with `predict`, but got {kind}."
+            f"Expected a torch module, a callable on (B, T, d) or an object with `predict`, but got {name}."
         )
     probe = x[: min(len(x), 4)].detach().clone().requires_grad_()
     raw = _first_answer(model, probe)
