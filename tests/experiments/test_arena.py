@@ -1,6 +1,5 @@
 """The arena: truth is where evidence was planted, parts and seeds are kept apart, and scores agree with hand values."""
 
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from dynamask_mlflow.cli.experiment import experiment
 from dynamask_mlflow.experiments.arena import CHOOSING_SEEDS, REPORTED_SEEDS, ROWS, arena_case, models, scoring
 from dynamask_mlflow.experiments.arena.coefficient_fit import Cells, cells_of, logistic_regression, weights_table
 from dynamask_mlflow.experiments.arena.data import TEST, apart, draw_part, shared_stream
-from dynamask_mlflow.experiments.arena.hidden_gradients import ce_by_deletion, explained_with_scores
 from dynamask_mlflow.experiments.arena.ig_readings import READINGS, ig_readings, target
 from dynamask_mlflow.experiments.arena.outcome import existing, judged
 from dynamask_mlflow.experiments.arena.page import arena_page
@@ -380,20 +378,3 @@ def test_coefficients_are_never_fitted_to_held_out_rows() -> None:
     result = CliRunner().invoke(experiment, ["coefficients", "--rows", "many-channels"])
     assert result.exit_code == 1
     assert "Expected rows that are not held out" in result.output
-
-
-def test_ce_asks_for_the_cells_that_cost_the_answer_most() -> None:
-    """A cell against the answer is salient, but removing it raises the answer: CE does not remove it first."""
-
-    def logits(x: torch.Tensor) -> torch.Tensor:
-        margin = x[:, 3, 0] + x[:, 9, 1]
-        return torch.stack([-margin, margin], 1)
-
-    x = np.zeros((2, 12, 2), dtype=np.float32)
-    x[:, 3, 0], x[:, 9, 1] = 1.0, -0.9
-    case = Case(logits, x, np.abs(x) > 0, "classification")
-    found, _ = explained_with_scores(case, logits, 0, 300)
-    turned = replace(found.main.masks, scores=np.where(x < 0, 2.0, x).astype(np.float32), area=np.full(2, 1 / 24))
-    runs = {"own": replace(found.main, masks=turned)}
-    plain = -np.log(1 / (1 + np.exp(-2 * 0.1)))
-    assert ce_by_deletion(case, replace(found, runs=runs)) > plain + 0.5
