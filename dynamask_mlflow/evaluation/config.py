@@ -27,7 +27,7 @@ CURVE_AREAS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # the scale of th
 
 
 class SampleSettings(Settings):
-    """Which instances are explained"""
+    """Which instances are explained, and against what"""
 
     enabled: bool = True
     """False switches the evaluator off."""
@@ -38,6 +38,9 @@ class SampleSettings(Settings):
     ranks of the predicted risk or value); "first"."""
     ids: Annotated[Names, AfterValidator(different)] | None = None
     """Exactly these instances, in this order, instead of a sample."""
+    reference_from: Literal["model", "dataset"] = "model"
+    """Against which other sequences answers are explained: "model" (those it was logged with; baselines where it has
+    none) or "dataset" (those of the evaluated dataset)."""
 
 
 class ScoreSettings(Settings):

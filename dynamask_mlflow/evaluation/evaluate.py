@@ -15,6 +15,7 @@ from dynamask_mlflow._secrets import first_line
 from dynamask_mlflow._settings import ConfigError
 from dynamask_mlflow.evaluation.config import EvaluationConfig
 from dynamask_mlflow.evaluation.explain_and_score import Explained, Explainer, MethodRun, Rows, explain_and_score
+from dynamask_mlflow.evaluation.model_settings import reference_set
 from dynamask_mlflow.evaluation.privacy import hashed, reason_of, warn_of_short_salt
 from dynamask_mlflow.evaluation.scoring import Controls, Floats, answers_every_step
 from dynamask_mlflow.evaluation.sequences import Sequences
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
     from dynamask_mlflow.evaluation.changes import Changes
 
+# When most reference answers lie outside the usual range of a sample of at least so many answers, a warning says so.
+_USUAL, _MOSTLY, _LEAST = (0.05, 0.95), 0.5, 8
 _logger = logging.getLogger(__name__)
 
 
@@ -75,9 +78,11 @@ def evaluate_masks(
 ) -> Evaluation:
     """Explain a sample of the sequences and score the masks. Instances that fail are left out and named.
 
-    `reference` are sequences (M, T, d) that answers are explained against.
+    `reference` are sequences (M, T, d) that answers are explained against, unless the settings ask for the dataset's.
     """
     _check_names(config)
+    if config.reference_from == "dataset":
+        reference = _of_dataset(sequences)
     config = _with_static_baseline(config, sequences)
     explainers = {
         method: Explainer(network, task, config.fit_config(method), reference) for method in config.all_methods
@@ -89,6 +94,8 @@ def evaluate_masks(
     sampling = time.perf_counter() - begin
     controls = Controls(config.curve_areas, config.seed, config.control_instances)
     explained = explain_and_score(explainers, sampled, controls)
+    if reference is None:
+        _warn_of_extreme_baselines(explained.main.masks)
     noisy = main.has_random_outputs(explained.sample.take(np.arange(len(explained.sample))[:2]))
     if noisy:
         _logger.warning("dynamask: the network's outputs are random: the same input gives another answer each time.")
@@ -184,6 +191,36 @@ def _check_names(config: EvaluationConfig) -> None:
         find_method(method)
     if config.operators is not None:
         parse_operators(config.operators)
+
+
+def _of_dataset(sequences: Sequences) -> NDArray[np.float32]:
+    if sequences.lengths is not None:
+        raise ConfigError(
+            "Expected sequences of one length for reference_from='dataset', but these have lengths: what stands in the "
+            "padding is no sequence to explain against. Log the model with `log_model(..., reference=...)` instead."
+        )
+    return reference_set(sequences.x, "sequences", sequences.x.shape[1:])
+
+
+def _warn_of_extreme_baselines(masks: Masks) -> None:
+    """Say so where a model without gradients takes most baselines for more extreme than the data.
+
+    A flat line is unlike anything that random convolutions or trees were fitted to. Where its answer lies beyond those
+    to the data, every answer has moved the same way from it, and the direction says nothing about the instance.
+    """
+    if "reference_answer" not in masks.diagnostics or len(masks) < _LEAST or "forward passes" not in masks.algorithm:
+        return
+    answers, references = masks.diagnostics["answer"], masks.diagnostics["reference_answer"]
+    low, high = np.quantile(answers, _USUAL)
+    if np.mean((references < low) | (references > high)) > _MOSTLY:
+        _logger.warning(
+            "dynamask: the model's answers to the baselines (%.3g, the median) lie outside nine tenths of its answers "
+            "to the sample (%.3g to %.3g). Flat lines are more extreme for it than the data, so that direction and "
+            "ranking can be those of the baselines. Explain against other sequences: reference_from='dataset'.",
+            np.median(references),
+            low,
+            high,
+        )
 
 
 def _with_static_baseline(config: EvaluationConfig, sequences: Sequences) -> EvaluationConfig:

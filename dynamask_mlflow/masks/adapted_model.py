@@ -54,6 +54,8 @@ class AdaptedModel(nn.Module):
         arguments = self.arguments(z, scale)
         if self.plan.as_dict:
             raw = self.network(arguments)  # type: ignore[arg-type]
+        elif self.plan.as_tuple:
+            raw = self.network(tuple(arguments.values()))  # type: ignore[arg-type]
         else:
             values = list(arguments.values())
             named = dict(list(arguments.items())[self.plan.positional :])

@@ -121,7 +121,10 @@ class BlackBox:
 def open_black_box(model: Model, x: Tensor, task: str, output: str = "auto") -> BlackBox:
     """Try the model on a few instances, check what comes, and settle how its outputs are to be read."""
     if not callable(model):
-        raise ModelError(f"Expected a torch module or a callable on (B, T, d), but got {type(model).__name__}.")
+        name = type(model).__name__
+        raise ModelError(
+            f"Expected a torch module, a callable on (B, T, d) or an object with `predict`, but got {name}."
+        )
     probe = x[: min(len(x), 4)].detach().clone().requires_grad_()
     raw = _first_answer(model, probe)
     if not isinstance(raw, Tensor):
@@ -148,6 +151,8 @@ def _first_answer(model: Model, probe: Tensor) -> Any:
             what = model.described(probe.shape[1], probe.shape[2])
         elif _answers(model, probe.transpose(1, 2)):
             hint = " It takes (B, d, T): say layout='channels_first'."
+        elif _answers(model, probe.detach().flatten(1)):
+            hint = f" It takes windows in one row: say shape=({probe.shape[1]}, {probe.shape[2]})."
         raise ModelError(
             f"Expected a model that takes {what}, but it failed with {type(error).__name__}: {error}.{hint}"
         ) from error

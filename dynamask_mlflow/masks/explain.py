@@ -23,7 +23,7 @@ from dynamask_mlflow.masks.config import TASKS, ExplainConfig
 from dynamask_mlflow.masks.draws import Draws
 from dynamask_mlflow.masks.errors import ModelError
 from dynamask_mlflow.masks.fitted import Fitted, Tick
-from dynamask_mlflow.masks.forward_only import ForwardOnly, Labelled, as_torch_model, unflattened
+from dynamask_mlflow.masks.forward_only import ForwardOnly, Labelled, as_torch_model, callable_of, unflattened
 from dynamask_mlflow.masks.operators import parse_operators
 from dynamask_mlflow.masks.process_state import untouched_process
 from dynamask_mlflow.masks.registry import FORWARD_METHODS, find_method
@@ -98,6 +98,7 @@ def explain(
     # Cells that were never measured need no other sequences.
     drawn = None if asks_for_missing(settings) else draw_reference(reference, inputs, settings.seed)
     device = resolve_device(settings.device)
+    model = callable_of(model, task)
     total, steps = inputs.shape[:2]
     with untouched_process(model), frozen(model, device):
         asked = as_torch_model(model, inputs, task, settings.shape)

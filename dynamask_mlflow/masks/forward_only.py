@@ -105,6 +105,31 @@ def unflattened(x: Any, shape: Sequence[int] | None) -> Any:
     return x.reshape(len(x), *shape)
 
 
+def callable_of(model: Any, task: str) -> Any:
+    """The model, or what is asked of one that is an object with methods.
+
+    That is the torch module inside (`get_raw_model`, of models that MLflow loads), else `predict_proba` or
+    `decision_function` of what is inside or of itself, else its `predict`.
+
+    >>> class Mean:
+    ...     def predict(self, x):
+    ...         return x.mean((1, 2))
+    >>> callable_of(Mean(), "regression").__name__
+    'predict'
+    """
+    if callable(model):
+        return model
+    try:
+        inside = model.get_raw_model()
+    except Exception:  # no model of MLflow, or of a flavor that does not show it
+        inside = None
+    if isinstance(inside, nn.Module):
+        return inside
+    telling = ("predict_proba", "decision_function") if task == "classification" else ()
+    methods = [getattr(owner, name, None) for owner in (inside, model) for name in telling]
+    return next((method for method in (*methods, getattr(model, "predict", None)) if callable(method)), model)
+
+
 def as_torch_model(model: Any, inputs: Tensor, task: str, shape: Sequence[int] | None = None) -> Any:
     """The model as a callable on tensors: functions of numpy arrays are wrapped, modules are not even asked.
 

@@ -40,7 +40,8 @@ class ModelCall:
     Attributes:
         inputs: argument of `forward` -> name of the input: "x", "lengths", "observed", "padding_mask" (True in the
             padding), "valid" (True where steps exist), "attention_mask" (the same as 0 and 1), "gaps" (time since a
-            channel was last measured), or the name of a further input of the data.
+            channel was last measured), or the name of a further input of the data. Positions "0", "1", ... instead of
+            arguments make one tuple of them, for a model that takes a tuple.
         layout: "channels_last" for (B, T, d), "channels_first" for (B, d, T), "time_first" for (T, B, d); "auto" is
             channels last unless the model's signature says otherwise.
         output_key: name or position of the tensor to explain in an output of several.
@@ -63,12 +64,13 @@ class ModelCall:
 class CallPlan:
     """The arguments of a call: (argument, name of the input), the first `positional` of them without their names.
 
-    `as_dict`: all of them in one dictionary.
+    `as_dict`, `as_tuple`: all of them in one dictionary, or one tuple.
     """
 
     arguments: tuple[tuple[str, str], ...] = (("x", "x"),)
     positional: int = 1
     as_dict: bool = False
+    as_tuple: bool = False
 
     @property
     def names(self) -> list[str]:
@@ -76,7 +78,7 @@ class CallPlan:
 
     @property
     def is_plain(self) -> bool:
-        return self.names == ["x"] and not self.as_dict
+        return self.names == ["x"] and not self.as_dict and not self.as_tuple
 
 
 def plan_call(model: Any, call: ModelCall, side: SideInputs) -> CallPlan:
@@ -143,6 +145,8 @@ def _by_mapping(mapping: Mapping[str, str], parameters: Sequence[_Argument] | No
             )
     if "x" not in mapping.values():
         raise ModelError(f"Expected one of the inputs to be 'x', the sequences, but got {dict(mapping)}.")
+    if set(mapping) == {str(place) for place in range(len(mapping))}:
+        return _by_position(tuple(sorted(mapping.items(), key=lambda pair: int(pair[0]))), parameters)
     if parameters is None:
         return CallPlan(tuple(mapping.items()), positional=0)
     names = [parameter.name for parameter in parameters]
@@ -155,6 +159,17 @@ def _by_mapping(mapping: Mapping[str, str], parameters: Sequence[_Argument] | No
     if len(names) == 1 or (len(needed) == 1 and not set(names) & set(mapping)):
         return CallPlan(tuple(mapping.items()), as_dict=True)  # its one argument is a dictionary
     raise ModelError(f"Expected inputs for the model's arguments {_words(names)}, but got {_words(list(mapping))}.")
+
+
+def _by_position(arguments: tuple[tuple[str, str], ...], parameters: Sequence[_Argument] | None) -> CallPlan:
+    """One tuple for a model of one argument; one after the other where it names none (`forward(*inputs)`)."""
+    if not parameters:
+        return CallPlan(arguments, positional=len(arguments))
+    needed = [parameter.name for parameter in parameters if parameter.needed]
+    if len(parameters) == 1 or len(needed) == 1:
+        return CallPlan(arguments, as_tuple=True)
+    names = _words([parameter.name for parameter in parameters])
+    raise ModelError(f"Expected inputs by the names of the model's arguments, {names}, but got positions.")
 
 
 def _ordered(found: Mapping[str, str], names: Sequence[str]) -> CallPlan:
@@ -208,7 +223,8 @@ def _warn_of_unused(side: SideInputs, used: Sequence[str], unknown: Sequence[str
     text = f"dynamask: the data have {_words(left)}, which the model is not given"
     if unknown:
         text += f"; it was called without its optional arguments {_words(unknown)}"
-    text += ". If they belong together, say so with inputs={argument: input}."
+    text += ". If they belong together, say so with inputs={argument: input}"
+    text += ", or for a model that takes one tuple inputs={'0': 'x', '1': ...}." if not unknown else "."
     key = (type(model).__name__, text)
     if key not in _said:
         _said.add(key)

@@ -16,6 +16,10 @@ TELLING = (
 _LABELS = ("label", "labels", "class", "predicted_label", "predicted_class", "output_label")
 
 
+class UnreadableOutputError(ValueError):
+    """The model answered, but which part of the answer is meant cannot be told."""
+
+
 def inner_model(model: Any) -> Any:
     """The model inside a pyfunc, where it runs in this process and shows it; else None."""
     from mlflow.pyfunc import PyFuncModel, _ServedPyFuncModel
@@ -56,7 +60,7 @@ def as_array(found: Any, count: int, key: str | int | None = None) -> NDArray[An
     if key is not None:
         named = columns if columns is not None else found if isinstance(found, Mapping) else ()
         if key not in named:
-            raise ValueError(
+            raise UnreadableOutputError(
                 f"Expected an output with the key {key!r}, but its keys are {[str(each) for each in named]}."
             )
         found = found[key]
@@ -94,5 +98,8 @@ def _one_of(outputs: Mapping[str, Any], count: int) -> Any:
     floats = [name for name in numbers if name.lower() not in _LABELS]
     chosen = known or (floats if len(floats) == 1 else list(arrays) if len(arrays) == 1 else [])
     if not chosen:
-        raise ValueError(f"Expected one output or a usual name, but got {sorted(outputs)}: say which with output_key.")
+        raise UnreadableOutputError(
+            f"Expected one output or one of a usual name ({', '.join(TELLING[:3])}, ...), but the model returns "
+            f"{', '.join(map(repr, sorted(outputs)))}: say which with output_key."
+        )
     return arrays[chosen[0]]

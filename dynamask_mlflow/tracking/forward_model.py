@@ -15,7 +15,13 @@ from dynamask_mlflow.evaluation.sequences import Sequences
 from dynamask_mlflow.masks.config import ExplainConfig
 from dynamask_mlflow.masks.errors import ModelError
 from dynamask_mlflow.masks.forward_only import ForwardOnly
-from dynamask_mlflow.tracking.forward_answers import as_array, decisions_of, inner_model, probabilities_of
+from dynamask_mlflow.tracking.forward_answers import (
+    UnreadableOutputError,
+    as_array,
+    decisions_of,
+    inner_model,
+    probabilities_of,
+)
 from dynamask_mlflow.tracking.table_columns import TableColumns
 
 Form = Callable[[NDArray[np.float32]], Any]
@@ -117,15 +123,21 @@ class Predictor:
         return {name: _shaped(values, specs[name]) for name, values in given.items()}
 
     def _first(self, ask: Callable[[Any], Any], x: NDArray[np.float32], key: str | int | None) -> NDArray[Any]:
-        failures = []
+        failures: list[str] = []
+        unreadable: UnreadableOutputError | None = None
         for words, form in self._forms(x.shape[1], x.shape[2]):
             try:
                 found = as_array(ask(form(x)), len(x), key)
+            except UnreadableOutputError as error:
+                unreadable = unreadable or error
+                continue
             except Exception as error:
                 failures.append(f"{words}: {first_line(error)}")
                 continue
             self._form, self.form = form, words
             return found
+        if unreadable is not None:  # it takes the sequences: what it was given is no part of the fault
+            raise ModelError(str(unreadable)) from unreadable
         tried = f"it failed as {'; as '.join(failures)}" if failures else f"its signature takes {self._described()}"
         raise ModelError(
             f"Expected a model that predicts from {len(x)} sequences of shape (T, d) = {x.shape[1:]}, but {tried}. Log "

@@ -8,7 +8,7 @@ import numpy as np
 
 from dynamask_mlflow.experiments.zoo.entry import entries
 from dynamask_mlflow.experiments.zoo.page import END, START, write_table
-from dynamask_mlflow.experiments.zoo.planted import charting, unequal_lengths
+from dynamask_mlflow.experiments.zoo.planted import charting, one_event, partly_measured, unequal_lengths
 from dynamask_mlflow.experiments.zoo.run import Row, run_zoo
 
 
@@ -45,3 +45,11 @@ def test_planted_cells_are_inside_what_exists() -> None:
     assert ward.observed is not None
     assert (ward.truth <= ward.observed).all()
     assert ward.truth.any(axis=(1, 2)).tolist() == (ward.y == 1).tolist()
+
+
+def test_an_event_that_the_static_feature_outweighs_carries_no_label() -> None:
+    whole, partly = one_event(200, 0), partly_measured(200, 0)
+    against = whole.y != partly.y
+    assert 0 < against.mean() < 0.3
+    assert not partly.truth[against].any()
+    assert partly.truth[~against].any()

@@ -245,3 +245,29 @@ def test_a_call_that_is_found_out_is_kept_with_the_masks() -> None:
     config = ExplainConfig(inputs={"x": "x", "mask": "padding_mask"})
     masks = explained(by_mask, X[:4], task="regression", lengths=LENGTHS[:4], config=config)
     assert masks.config["inputs"] == {"x": "x", "mask": "padding_mask"}
+
+
+class OfOneTuple(nn.Module):
+    def forward(self, inputs: tuple[Tensor, Tensor]) -> Tensor:
+        x, static = inputs
+        return x[:, :, 1].sum(1) + static[:, 0]
+
+
+class OfAnyNumber(nn.Module):
+    def forward(self, *inputs: Tensor) -> Tensor:
+        x, static = inputs
+        return x[:, :, 1].sum(1) + static[:, 0]
+
+
+@pytest.mark.parametrize("model", [OfOneTuple(), OfAnyNumber()])
+def test_inputs_without_names_are_given_by_position(model: nn.Module) -> None:
+    masks = explained(
+        model, extras={"static": STATIC}, inputs={"1": "static", "0": "x"}, task="regression", operators="zero"
+    )
+    np.testing.assert_allclose(masks.attributions[:, :, 1], X[:, :, 1], atol=1e-4)
+    np.testing.assert_allclose(masks.static_attributions[:, 0], STATIC[:, 0], atol=1e-4)
+
+
+def test_positions_are_refused_where_arguments_have_names() -> None:
+    with pytest.raises(ModelError, match="by the names of the model's arguments, 'x', 'lengths', but got positions"):
+        explained(mean_of_channel_1, lengths=LENGTHS, inputs={"0": "x", "1": "lengths"}, task="regression")

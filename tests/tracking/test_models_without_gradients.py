@@ -112,7 +112,7 @@ def test_named_outputs_are_chosen_or_listed() -> None:
     assert both(X[:3]).shape == (3, 2)
     told = Predictor(lambda x: {"a": np.zeros(len(x)), "b": np.ones(len(x))}, "x", output_key="b")
     assert told(X[:3]).tolist() == [1, 1, 1]
-    with pytest.raises(ModelError, match=r"but got \['a', 'b'\]: say which with output_key"):
+    with pytest.raises(ModelError, match="returns 'a', 'b': say which with output_key"):
         Predictor(lambda x: {"a": np.zeros(len(x)), "b": np.zeros(len(x))}, "x")(X[:3])
 
 

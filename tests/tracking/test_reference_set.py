@@ -8,8 +8,14 @@ from small_networks import GRUClassifier, Regressor, sequences
 
 import dynamask_mlflow
 from dynamask_mlflow import explain
+from dynamask_mlflow._settings import ConfigError
+from dynamask_mlflow.evaluation.config import EvaluationConfig
+from dynamask_mlflow.evaluation.evaluate import evaluate_masks
 from dynamask_mlflow.evaluation.model_settings import MOST_REFERENCES, REFERENCE_FILE, reference_set
 from dynamask_mlflow.evaluation.sequence_model import SequenceModel
+from dynamask_mlflow.evaluation.sequences import as_sequences
+from dynamask_mlflow.masks.forward_only import ForwardOnly
+from dynamask_mlflow.masks.result import Masks
 from dynamask_mlflow.tracking.untrusted import load_folder
 
 X, _ = sequences(8)
@@ -68,3 +74,56 @@ def test_a_model_without_reference_stores_none(tmp_path: Path) -> None:
 def test_a_wrong_reference_is_refused(reference: np.ndarray, kind: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         reference_set(reference, kind, X.shape[1:])
+
+
+def flat_is_extreme(x: np.ndarray) -> np.ndarray:
+    """A margin (B,): the sum of large values, and 5 for a series without noise, unlike all that it was fitted to."""
+    flat = np.abs(np.diff(x, axis=1)).max((1, 2)) < 1e-6
+    return np.where(np.abs(x) > 2, x, 0).sum((1, 2)) / 4 + 5.0 * flat
+
+
+def events(number: int) -> tuple[np.ndarray, np.ndarray]:
+    """Noise, and at one step a value of 4 or of -4; and the event's sign."""
+    rng = np.random.default_rng(0)
+    x, sign = 0.3 * rng.normal(size=(number, 16, 2)), np.where(np.arange(number) % 2, 1, -1)
+    x[np.arange(number), rng.integers(0, 16, number), 0] = 4 * sign
+    return x.astype(np.float32), sign
+
+
+def test_a_model_to_which_flat_lines_are_extreme_is_explained_against_its_dataset(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Against the baselines all answers are lowered, and an event that raises them ranks last; a warning says so."""
+    x, sign = events(24)
+    network, sequences_ = ForwardOnly(flat_is_extreme), as_sequences(x)
+    config = EvaluationConfig(progress=False, images=0)
+    with caplog.at_level("WARNING"):
+        alone = evaluate_masks(network, sequences_, task="classification", config=config)
+    assert "reference_from='dataset'" in caplog.text
+    assert set(alone.main.masks.direction) == {-1}
+    caplog.clear()
+    others = config.with_options(reference_from="dataset")
+    with caplog.at_level("WARNING"):
+        among = evaluate_masks(network, sequences_, task="classification", config=others)
+    assert "reference_from" not in caplog.text
+    order = [alone.sample.ids.index(each) for each in among.sample.ids]
+    raised = sign[[int(each) for each in among.sample.ids]] > 0
+    assert (among.main.masks.direction[raised] == 1).all()
+
+    def found(masks: Masks) -> np.ndarray:
+        event = np.abs(among.sample.x).reshape(len(masks), -1).argmax(1)
+        return np.asarray(event == masks.scores.reshape(len(masks), -1).argmax(1))
+
+    assert found(among.main.masks)[raised].mean() > 0.9
+    assert found(alone.main.masks[order])[raised].mean() < 0.1
+
+
+def test_padding_is_no_reference() -> None:
+    x, _ = events(8)
+    with pytest.raises(ConfigError, match="sequences of one length"):
+        evaluate_masks(
+            ForwardOnly(flat_is_extreme),
+            as_sequences(x, lengths=[12] * 8),
+            task="classification",
+            config=EvaluationConfig(reference_from="dataset", progress=False),
+        )

@@ -12,6 +12,7 @@ import pytest
 import torch
 from mlflow.models import ModelSignature, infer_signature
 from mlflow.types import Schema, TensorSpec
+from sklearn.linear_model import LogisticRegression
 from small_evaluations import QUICK
 from torch import Tensor, nn
 
@@ -21,6 +22,7 @@ from dynamask_mlflow.masks.config import ExplainConfig
 from dynamask_mlflow.masks.errors import ModelError
 from dynamask_mlflow.masks.result import Masks
 from dynamask_mlflow.tracking.forward_answers import as_array
+from dynamask_mlflow.tracking.forward_model import Predictor
 from dynamask_mlflow.tracking.open_network import open_network
 
 N, STEPS, CHANNELS = 24, 8, 3
@@ -179,5 +181,43 @@ def test_tables_of_answers_are_read_by_their_columns() -> None:
     classes = pd.DataFrame({"survives": 1 - chances, "dies": chances})
     assert as_array(classes, 2).shape == (2, 2)
     assert as_array(pd.DataFrame({"prediction": chances}), 2).tolist() == chances.tolist()
-    with pytest.raises(ValueError, match=r"but got \['a', 'b'\]"):
+    with pytest.raises(ValueError, match="but the model returns 'a', 'b'"):
         as_array(pd.DataFrame({"a": ["x", "y"], "b": [1, 2]}), 2)
+
+
+def test_explain_takes_what_mlflow_loads_and_estimators(tmp_path: Path) -> None:
+    """The module inside is asked for gradients, an estimator for its probabilities."""
+    network = nn.Sequential(nn.Flatten(), nn.Linear(STEPS * CHANNELS, 2))
+    mlflow.pytorch.save_model(network, tmp_path / "torch", pip_requirements=["torch"], serialization_format="pickle")
+    loaded = mlflow.pyfunc.load_model(str(tmp_path / "torch"))
+    assert set(explain(loaded, X, progress=False).algorithm) == {"gradients"}
+    labels = (X[:, :, 0].sum(1) > 0).astype(int)
+    estimator = LogisticRegression().fit(X.reshape(N, -1), labels)
+    mlflow.sklearn.save_model(estimator, tmp_path / "sklearn", serialization_format="cloudpickle")
+    pyfunc = mlflow.pyfunc.load_model(str(tmp_path / "sklearn"))
+    directions = np.sign(estimator.decision_function(X.reshape(N, -1)) - estimator.intercept_)
+    for model in (estimator, pyfunc):
+        masks = explain(model, X, shape=(STEPS, CHANNELS), operators="zero", progress=False)
+        assert set(masks.algorithm) == {"forward passes"}
+        assert masks.direction.tolist() == directions.tolist()
+
+
+def test_an_estimator_on_rows_says_which_setting_it_needs() -> None:
+    estimator = LogisticRegression().fit(X.reshape(N, -1), np.arange(N) % 2)
+    with pytest.raises(ModelError, match=r"It takes windows in one row: say shape=\(8, 3\)"):
+        explain(estimator, X, progress=False)
+
+
+def test_several_outputs_are_the_whole_complaint() -> None:
+    """The model took the sequences: nothing is said about how it might take them."""
+
+    def table(x: Any) -> pd.DataFrame:
+        risk = np.asarray(x).reshape(len(x), -1).mean(1)
+        return pd.DataFrame({"p_lives": 1 - risk, "p_dies": risk, "label": (risk > 0).astype(int)})
+
+    with pytest.raises(
+        ModelError, match=r"returns 'label', 'p_dies', 'p_lives': say which with output_key\.$"
+    ) as raised:
+        Predictor(table, "classification")(X)
+    assert "signature" not in str(raised.value)
+    assert Predictor(table, "classification", output_key="p_dies")(X).shape == (N,)

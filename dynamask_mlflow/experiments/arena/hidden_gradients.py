@@ -28,7 +28,7 @@ from dynamask_mlflow.masks.forward_only import ForwardOnly
 
 ONE_EVENT = ("flat", "lowvar", "level-shift", "frequency-burst")
 """Tasks with one event in each sequence."""
-_MEASURED = 2  # which numbers the cache holds
+_MEASURED = 3  # which numbers the cache holds
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,8 +37,9 @@ class HiddenGradients:
 
     Attributes:
         by_gradients, forward: AUPRC of the ranking, a mean for each seed.
-        ce, ce_random: CE without the cells of the forward mask and without as many random ones, for each seed.
-        ce_gradients, ce_planted: CE without the cells of the mask by gradients, and without the planted ones.
+        ce, ce_random: CE without the first cells of the forward fit's deletion ordering, as many as its mask has, and
+            without as many random ones, for each seed.
+        ce_gradients, ce_planted: the same of the fit by gradients, and CE without the planted cells.
         passes: forward passes an instance. seconds: CPU seconds an instance, (gradients, forward).
         bins: of the forward coefficients.
     """
@@ -109,17 +110,16 @@ def _row(name: str, outcomes: Sequence[Any]) -> HiddenGradients:
 
 def _outcome(row: str, seed: int, instances: int, budget: int) -> dict[str, Any]:
     case = arena_case(row, seed, instances)
-    shown, first = _explained(case, case.model, seed, budget)
-    hidden, second = _explained(case, ForwardOnly(partial(_answers, case.model)), seed, budget)
+    shown, first = explained_with_scores(case, case.model, seed, budget)
+    hidden, second = explained_with_scores(case, ForwardOnly(partial(_answers, case.model)), seed, budget)
     truth, exists = np.broadcast_to(np.asarray(case.truth), case.x.shape), existing(case)
-    own = {name: float(np.nanmean(hidden.main.scores.each[name])) for name in ("ce", "ce/random")}
     bins = calibration_bins(hidden.main.masks.masks, truth, exists)
     return {
         "gradients": float(np.nanmean(metrics.auprc(shown.main.masks.scores, truth, exists))),
         "forward": float(np.nanmean(metrics.auprc(hidden.main.masks.scores, truth, exists))),
-        "ce": own["ce"],
-        "ce_random": own["ce/random"],
-        "ce_gradients": float(np.nanmean(shown.main.scores.each["ce"])),
+        "ce": ce_by_deletion(case, hidden),
+        "ce_random": float(np.nanmean(hidden.main.scores.each["ce/random"])),
+        "ce_gradients": ce_by_deletion(case, shown),
         "ce_planted": _ce_of_planted(case, hidden, truth & exists),
         "passes": float(hidden.main.masks.diagnostics["forward_passes"].max()),
         "seconds_gradients": first,
@@ -133,7 +133,7 @@ def _answers(network: nn.Module, x: NDArray[np.float32]) -> NDArray[np.float32]:
         return np.asarray(network(torch.from_numpy(x)).numpy())
 
 
-def _explained(case: Case, network: nn.Module, seed: int, budget: int) -> tuple[Explained, float]:
+def explained_with_scores(case: Case, network: Any, seed: int, budget: int) -> tuple[Explained, float]:
     """Masks with their scores, and CPU seconds of the fit for each instance."""
     sequences = as_sequences(case.x, lengths=case.lengths)
     explainer = Explainer(network, case.task, ExplainConfig(seed=seed, forward_budget=budget, progress=False))
@@ -141,6 +141,15 @@ def _explained(case: Case, network: nn.Module, seed: int, budget: int) -> tuple[
     explainer.masks_of(sequences)
     seconds = (time.process_time() - begin) / len(case.x)
     return explain_and_score({"own": explainer}, sequences, Controls((0.1,), seed)), seconds
+
+
+def ce_by_deletion(case: Case, found: Explained) -> float:
+    """CE without the cells that cost the answer most, as many as the mask has: the ordering that CE asks about."""
+    masks, exists = found.main.masks, existing(case)
+    predict = _predict_of(case)
+    eraser = Eraser(found.sample, found.outputs, predict, case.task, masks.scores, exists, masks.deletion_ranking)
+    (after,) = eraser.answers([eraser.costliest(masks.area)])
+    return float(np.nanmean(eraser.shift(after)["ce"]))
 
 
 def _ce_of_planted(case: Case, found: Explained, truth: NDArray[np.bool_]) -> float:

@@ -171,6 +171,14 @@ ENTRIES = (
         other_methods=_OTHER_METHODS,
         needs=("sklearn",),
     ),
+    Entry(
+        "rocket-reference",
+        'the same against other sequences, `reference_from="dataset"`',
+        _sklearn(_rocket, STEPS, CHANNELS),
+        options={"reference_from": "dataset"},
+        other_methods=_OTHER_METHODS,
+        needs=("sklearn",),
+    ),
     Entry("onnx", "a TCN, `mlflow.onnx`", onnx, other_methods=_OTHER_METHODS, needs=("onnx", "onnxruntime")),
     Entry("pyfunc", "a GRU in a pyfunc of one's own, risks, no signature", pyfunc, other_methods=_OTHER_METHODS),
 )

@@ -144,7 +144,8 @@ def with_means(n: int, seed: int) -> Planted:
     data = planted.partly_measured(n, seed)
     event = planted.one_event(n, seed)
     means = np.zeros((n, CHANNELS), dtype=np.float32)
-    return replace(data, y=event.y, extras={"means": means})
+    assert data.observed is not None
+    return replace(data, y=event.y, truth=event.truth & data.observed, extras={"means": means})
 
 
 def endpoint(data: Planted, name: str) -> AbstractContextManager[Any]:
@@ -190,6 +191,14 @@ ENTRIES = (
         "minirocket",
         "aeon's MiniRocket on (N, d, T), by its margins",
         minirocket,
+        other_methods=_OTHER_METHODS,
+        needs=("aeon",),
+    ),
+    Entry(
+        "minirocket-reference",
+        'the same against other sequences, `reference_from="dataset"`',
+        minirocket,
+        options={"reference_from": "dataset"},
         other_methods=_OTHER_METHODS,
         needs=("aeon",),
     ),

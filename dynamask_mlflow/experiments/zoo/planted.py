@@ -58,17 +58,21 @@ def unequal_lengths(n: int, seed: int) -> Planted:
 
 
 def partly_measured(n: int, seed: int) -> Planted:
-    """One event, 60 % of the cells measured, the others carried forward, and a static feature that adds to it."""
+    """One event, 60 % of the cells measured, the others carried forward, and a static feature that adds to it.
+
+    Where the static feature outweighs the event, no cell carries the label.
+    """
     rng = np.random.default_rng([seed, 0x202])
     whole = one_event(n, seed)
     observed = rng.random(whole.x.shape) < 0.6
     static = rng.normal(0, 1, (n, 2)).astype(np.float32)
     score = np.where(whole.y == 1, 1.0, -1.0) + 0.8 * static[:, 0]
+    y = (score > 0).astype(np.int64)
     return replace(
         whole,
         x=carried_forward(whole.x, observed),
-        y=(score > 0).astype(np.int64),
-        truth=whole.truth & observed,
+        y=y,
+        truth=whole.truth & observed & (y == whole.y)[:, None, None],
         observed=observed,
         extras={"static": static},
     )
