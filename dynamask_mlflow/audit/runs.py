@@ -243,10 +243,10 @@ def pin_reference(ref: ModelRef, run_id: str, window: str, site: str) -> None:
 
 
 def download(run_id: str, artifact: str) -> Path:
-    """A file of a run, as a local one."""
-    from mlflow.artifacts import download_artifacts
+    """A file of a run, as a local one, which is there until this process ends."""
+    from dynamask_mlflow.tracking import downloads
 
-    return Path(download_artifacts(run_id=run_id, artifact_path=artifact))
+    return downloads.download(run_id=run_id, artifact_path=artifact)
 
 
 def read_artifact_json(run_id: str, name: str) -> dict[str, Any]:

@@ -99,7 +99,7 @@ def run(
             config=config,
             **what,
             reference_run_id=reference_run,
-            progress=None if as_json else _tell,
+            progress=None if as_json else tell_shard,
             processes=processes or default_processes(config.instances, config),
         )
         show_verdict(verdict, as_json)
@@ -144,6 +144,7 @@ def reference(
             config=config,
             store=store,
             experiment=experiment,
+            progress=None if as_json else tell_shard,
             processes=processes or default_processes(config.reference_instances, config),
         )
     if as_json:
@@ -232,6 +233,7 @@ def compare(against: str, before: str, split_before: str | None, as_json: bool, 
             before,
             split_before=split_before,
             config=config,
+            progress=None if as_json else tell_shard,
             processes=processes or default_processes(config.instances, config),
         )
         show_verdict(verdict, as_json)
@@ -301,7 +303,8 @@ def open_settings(
     return AuditConfig.from_mapping({**read_settings(config_file), **parse_settings(settings), **given_settings()})
 
 
-def _tell(done: ShardResult) -> None:
+def tell_shard(done: ShardResult) -> None:
+    """One line on stderr after each shard, so that nobody waits for minutes without a word."""
     how = "was there" if done.skipped else f"{done.seconds:.1f} s"
     click.echo(f"  {done.instances} stays, {done.failures} failed ({how})", err=True)
 

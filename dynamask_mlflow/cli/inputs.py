@@ -37,6 +37,11 @@ _OPTIONS = [
     ),
     click.option("--values", default=None, help="Table with one row a measurement: the column of values."),
     click.option("--targets", default=None, help="Table: the column of targets."),
+    click.option(
+        "--since-start",
+        type=click.Choice(["seconds", "minutes", "hours", "days"]),
+        help="Table: count timestamps in whole units from the first row of their sequence.",
+    ),
     click.option("--fill", default="error", show_default=True, help="Table: gaps: error, forward, or a number."),
 ]
 
@@ -59,6 +64,7 @@ class Reading:
     channels: str | None = None
     values: str | None = None
     targets: str | None = None
+    since_start: str | None = None
     fill: str = "error"
 
 
@@ -173,6 +179,7 @@ def _from_table(path: Path, reading: Reading, model: str | None) -> SequenceData
         channels=channels,
         values=reading.values,
         targets=reading.targets,
+        since_start=reading.since_start,
         fill=_fill(reading.fill),
         source=str(path.resolve()),
         name=path.name.split(".")[0],

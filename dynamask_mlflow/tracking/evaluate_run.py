@@ -149,7 +149,7 @@ def _defaults_of(settings: ModelSettings | None) -> dict[str, Any]:
     """The settings that a model was logged with."""
     if settings is None:
         return {}
-    return {**settings.explain, **({} if settings.threshold is None else {"threshold": settings.threshold})}
+    return {**settings.explain_defaults, **({} if settings.threshold is None else {"threshold": settings.threshold})}
 
 
 def bytes_needed(config: EvaluationConfig, shape: tuple[int, ...]) -> int:
