@@ -40,6 +40,8 @@ def sequences_from_long_frame(df: pd.DataFrame, columns: Columns, fill: str | fl
     id, time, channels, values, targets = columns.id, columns.time, columns.channels, columns.values, columns.targets
     wanted = [id, time, *([channels] if isinstance(channels, str) else channels)]
     wanted += [name for name in (values, targets) if name is not None]
+    if not hasattr(df, "columns"):
+        raise ValueError(f"Expected a table (pandas.DataFrame), but got {type(df).__name__}.")
     absent = [name for name in wanted if name not in df.columns]
     if absent:
         raise ValueError(f"Expected columns {wanted}, but {absent} are not among {list(df.columns)}.")
@@ -49,7 +51,9 @@ def sequences_from_long_frame(df: pd.DataFrame, columns: Columns, fill: str | fl
         gaps = int(df[name].isna().sum())
         if gaps:
             raise ValueError(f"Expected a value of {name!r} in every row, but {gaps} are missing.")
-    if isinstance(fill, str) and fill not in FILLS:
+    if len(set(wanted)) < len(wanted):
+        raise ValueError(f"Expected different columns for id, time, channels, values and targets, but got {wanted}.")
+    if isinstance(fill, bool) or (isinstance(fill, str) and fill not in FILLS):
         raise ValueError(f"Expected fill to be a number or one of {FILLS}, but got {fill!r}.")
     if columns.since_start is not None:
         df = df.assign(**{time: _since_start(df, id, time, columns.since_start)})
@@ -136,6 +140,9 @@ def _check_grid(
 
 
 def _numbers(wide: pd.DataFrame) -> np.ndarray[Any, np.dtype[np.float32]]:
+    moments = [str(name) for name, kind in wide.dtypes.items() if getattr(kind, "kind", "O") in "mM"]
+    if moments:
+        raise ValueError(f"Expected channels of numbers, but {', '.join(moments)} hold timestamps or durations.")
     try:
         with np.errstate(over="ignore"):
             return wide.to_numpy(dtype=np.float32, na_value=np.nan)

@@ -119,6 +119,9 @@ def test_sequences_with_hardly_a_time_in_common_are_told_the_way_out(caplog: pyt
         ({"at": [0, 1, 2, 0, 1]}, {"since_start": "minutes"}, "Expected timestamps in 'at'"),
         ({"at": ["?", "1", "2", "0", "1"]}, {"since_start": "minutes"}, "Expected timestamps in 'at'"),
         ({"at": [0, "1", 2, 0, 1]}, {"fill": 0.0}, "Expected values of one kind in 'at'"),
+        ({"flow": pd.date_range("2026", periods=5)}, {"fill": 0.0}, "flow hold timestamps"),
+        ({}, {"fill": True}, "Expected fill to be a number or one of"),
+        ({}, {"targets": "flow"}, "Expected different columns"),
         ({"flow": [1, "high", 2, 3, 4]}, {"fill": 0.0}, "Expected channels of numbers, but 'flow' (object)"),
     ],
 )
