@@ -95,11 +95,6 @@ class BlackBox:
         """The model itself, for methods that look inside or ask it in its own form."""
         return self._model
 
-    def answers_once(self, x: Tensor) -> bool:
-        """Whether a sequence such as those in x gets one answer, and not one at every step."""
-        with torch.no_grad():
-            return self(x[:1]).shape[1] == 1
-
     def raw(self, x: Tensor) -> Tensor:
         """The output in the model's own form."""
         raw: Tensor = self._model(x)
