@@ -196,7 +196,7 @@ def existing_cells(
         ends = as_numbers(lengths, "lengths").cpu()
         whole = ends.dtype != torch.bool and not bool((ends != ends.round()).any())
         if ends.shape != (total,) or not whole or bool((ends < 1).any()) or bool((ends > steps).any()):
-            raise ValueError(f"Expected {total} whole lengths in 1 .. {steps}, but got {ends.tolist()}.")
+            raise ValueError(f"Expected {total} lengths, whole numbers in 1 .. {steps}, but got {ends.tolist()}.")
         exists = (torch.arange(steps)[None] < ends[:, None])[:, :, None].expand_as(inputs)
     if observed is not None:
         seen = as_numbers(observed, "observed").cpu()

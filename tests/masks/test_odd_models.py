@@ -102,8 +102,8 @@ def test_a_state_that_a_network_keeps_in_forward_is_as_before() -> None:
     [
         ({"x": X.astype(object)}, "Expected x to hold numbers, but got an array of object"),
         ({"x": [[[1.0]], [[1.0], [2.0]]]}, "Expected x as an array of one shape"),
-        ({"lengths": [1.5, 3, 4]}, "Expected 3 whole lengths in 1 .. 8, but got [1.5, 3.0, 4.0]"),
-        ({"lengths": [True, True, True]}, "Expected 3 whole lengths"),
+        ({"lengths": [1.5, 3, 4]}, "Expected 3 lengths, whole numbers in 1 .. 8, but got [1.5, 3.0, 4.0]"),
+        ({"lengths": [True, True, True]}, "Expected 3 lengths, whole numbers"),
         ({"lengths": "all"}, "Expected lengths to hold numbers"),
         ({"observed": np.full_like(X, np.nan)}, "Expected observed to be True or False"),
         ({"observed": np.full_like(X, 0.5)}, "Expected observed to be True or False"),
