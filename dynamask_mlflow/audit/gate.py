@@ -20,7 +20,7 @@ from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.models import ModelRef, resolve_model
 from dynamask_mlflow.audit.records import AuditSource, ShardGroup, StaySource
 from dynamask_mlflow.audit.reference import with_outcomes
-from dynamask_mlflow.audit.shards import checked_store, gather, plan_shards
+from dynamask_mlflow.audit.shards import gather, plan_shards, writable_store
 from dynamask_mlflow.audit.statistics import Shift, compare_versions, paired_performance, paired_shift
 from dynamask_mlflow.audit.verdict import PERFORMANCE_NAMES, change, noun, number, percent, points
 from dynamask_mlflow.audit.windows import check_attributes, draw, find_rows, parse_window, with_attributes
@@ -137,7 +137,7 @@ def run_gate(
     <GateState.PASSED: 'passed'>
     """
     config, limits, data = config or AuditConfig(), limits or GateLimits(), source.data
-    store = checked_store(source.store)
+    store = writable_store(source.store)
     check_attributes(data, config.by)
     new, span = resolve_model(source.model), parse_window(source.window)
     old = resolve_model(f"models:/{new.name}{against}" if against.startswith("@") else against)

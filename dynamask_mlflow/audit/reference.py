@@ -31,7 +31,7 @@ from dynamask_mlflow.audit.runs import (
     source_tags,
     upload_results,
 )
-from dynamask_mlflow.audit.shards import checked_store, gather_role, plan_shards, read_source
+from dynamask_mlflow.audit.shards import gather_role, plan_shards, read_source, writable_store
 from dynamask_mlflow.audit.statistics import noise_floor, rounding_noise
 from dynamask_mlflow.audit.windows import dataset_digest, draw, find_rows, load_outcomes, parse_window, with_facts
 from dynamask_mlflow.audit.workers import Progress, Workers
@@ -81,7 +81,7 @@ def prepare_reference(source: AuditSource, config: AuditConfig | None = None) ->
     ('reference', 100)
     """
     config = config or AuditConfig()
-    store, data, site, split = checked_store(source.store), source.data, source.site, source.split
+    store, data, site, split = writable_store(source.store), source.data, source.site, source.split
     check_site(site)
     ref, span = resolve_model(source.model), parse_window(source.window)
     rows = find_rows(data, span, split)

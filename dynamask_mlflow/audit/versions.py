@@ -11,7 +11,7 @@ from dynamask_mlflow.audit.errors import AuditError
 from dynamask_mlflow.audit.models import resolve_model
 from dynamask_mlflow.audit.records import AuditSource, ShardGroup, StaySource
 from dynamask_mlflow.audit.reference import with_outcomes
-from dynamask_mlflow.audit.shards import checked_store, gather, plan_shards
+from dynamask_mlflow.audit.shards import gather, plan_shards, writable_store
 from dynamask_mlflow.audit.statistics import compare_versions, split_causes
 from dynamask_mlflow.audit.verdict import Verdict, evaluate_verdict
 from dynamask_mlflow.audit.windows import draw, find_rows, parse_window
@@ -48,7 +48,7 @@ def compare_audits(
         "before": (parse_window(before), split_before, config.reference_instances),
         "now": (parse_window(source.window), source.split, config.instances),
     }
-    store = checked_store(source.store)
+    store = writable_store(source.store)
     plans: dict[tuple[str, str], list[str]] = {}
     chosen: dict[str, NDArray[np.intp]] = {}
     with Workers(processes) as workers:
