@@ -21,6 +21,7 @@ from dynamask_mlflow.audit.gate import GATE, GATE_REASONS
 from dynamask_mlflow.audit.history import AuditEntry, audit_history, episodes
 from dynamask_mlflow.audit.records import EXPERIMENT
 from dynamask_mlflow.audit.reporting import SUBGROUPS, VERDICT_FILE
+from dynamask_mlflow.audit.runs import download
 
 FORMAT = 1
 MANIFEST, INDEX, PLAN, AUDITS, EPISODES, DECISIONS = (
@@ -160,17 +161,12 @@ def _sources(made_from: bytes, there: Mapping[str, bytes]) -> dict[str, bytes]:
 def _run_files(run_id: str, names: Iterable[str]) -> dict[str, bytes]:
     """Those of a run's files that are there."""
     from mlflow import MlflowClient
-    from mlflow.artifacts import download_artifacts
 
     names = list(names)
     if not names:
         return {}
     there = {item.path for item in MlflowClient().list_artifacts(run_id, "dynamask")}
-    return {
-        f"{_place(run_id)}/{name}": Path(download_artifacts(run_id=run_id, artifact_path=name)).read_bytes()
-        for name in names
-        if name in there
-    }
+    return {f"{_place(run_id)}/{name}": download(run_id, name).read_bytes() for name in names if name in there}
 
 
 def _place(run_id: str) -> str:

@@ -20,11 +20,11 @@ from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.models import ModelRef, resolve_model
 from dynamask_mlflow.audit.records import AuditSource, ShardGroup, StaySource
 from dynamask_mlflow.audit.reference import with_outcomes
-from dynamask_mlflow.audit.shards import checked_store, gather, plan_shards
+from dynamask_mlflow.audit.shards import gather, plan_shards, writable_store
 from dynamask_mlflow.audit.statistics import Shift, compare_versions, paired_performance, paired_shift
 from dynamask_mlflow.audit.verdict import PERFORMANCE_NAMES, change, noun, number, percent, points
 from dynamask_mlflow.audit.windows import check_attributes, draw, find_rows, parse_window, with_attributes
-from dynamask_mlflow.audit.workers import Workers
+from dynamask_mlflow.audit.workers import Progress, Workers
 
 GATE, GATE_REASONS = "dynamask.gate", "dynamask.gate_reasons"
 
@@ -122,6 +122,7 @@ def run_gate(
     config: AuditConfig | None = None,
     processes: int = 1,
     record: bool = True,
+    progress: Progress | None = None,
 ) -> GateResult:
     """Explain the same stays under both versions, compare, and write on the version what was refused and why.
 
@@ -129,14 +130,14 @@ def run_gate(
         source: the version to be promoted and the stays. against: the one that is in use; "@champion" is an alias of
             the same model.
         config: with `by`, subgroups must hold, too.
-        record: False leaves the version's tags alone.
+        record: False leaves the version's tags alone. progress: called after each shard.
 
     >>> source = AuditSource(model="models:/icu-mortality/4", data="icu", window="2026-03")
     >>> run_gate(source, "@champion", config=AuditConfig(instances=100), record=False).state
     <GateState.PASSED: 'passed'>
     """
     config, limits, data = config or AuditConfig(), limits or GateLimits(), source.data
-    store = checked_store(source.store)
+    store = writable_store(source.store)
     check_attributes(data, config.by)
     new, span = resolve_model(source.model), parse_window(source.window)
     old = resolve_model(f"models:/{new.name}{against}" if against.startswith("@") else against)
@@ -145,7 +146,7 @@ def run_gate(
     groups = [ShardGroup(model=ref, source=stays, config=config) for ref in (old, new)]
     with Workers(processes) as workers:
         plans = [plan_shards(group, store, least=workers.least_shards) for group in groups]
-        workers.fit([uri for uris in plans for uri in uris])
+        workers.fit([uri for uris in plans for uri in uris], progress)
     cells = [with_outcomes(gather(uris), data, rows, config) for uris in plans]
     if config.by:
         cells = [with_attributes(cell, data, rows, config) for cell in cells]

@@ -156,7 +156,9 @@ def _load_with_code(uri: str) -> Any:
         return load_model(uri)
     import mlflow.pyfunc
 
-    return mlflow.pyfunc.load_model(uri)
+    from dynamask_mlflow.tracking.downloads import new_folder
+
+    return mlflow.pyfunc.load_model(uri, dst_path=new_folder())
 
 
 def _says_no(error: Any) -> bool:

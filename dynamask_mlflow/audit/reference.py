@@ -24,16 +24,17 @@ from dynamask_mlflow.audit.runs import (
     DatasetInput,
     close_run,
     describe_run,
+    download,
     find_or_create_run,
     pin_reference,
     read_artifact_json,
     source_tags,
     upload_results,
 )
-from dynamask_mlflow.audit.shards import checked_store, gather_role, plan_shards, read_source
+from dynamask_mlflow.audit.shards import gather_role, plan_shards, read_source, writable_store
 from dynamask_mlflow.audit.statistics import noise_floor, rounding_noise
 from dynamask_mlflow.audit.windows import dataset_digest, draw, find_rows, load_outcomes, parse_window, with_facts
-from dynamask_mlflow.audit.workers import Workers
+from dynamask_mlflow.audit.workers import Progress, Workers
 from dynamask_mlflow.evaluation.sequences import Sequences
 from dynamask_mlflow.tracking.filters import equals
 from dynamask_mlflow.tracking.upload import short_retries
@@ -80,7 +81,7 @@ def prepare_reference(source: AuditSource, config: AuditConfig | None = None) ->
     ('reference', 100)
     """
     config = config or AuditConfig()
-    store, data, site, split = checked_store(source.store), source.data, source.site, source.split
+    store, data, site, split = writable_store(source.store), source.data, source.site, source.split
     check_site(site)
     ref, span = resolve_model(source.model), parse_window(source.window)
     rows = find_rows(data, span, split)
@@ -226,13 +227,21 @@ def finish_reference(request: ReferenceRequest, uris: Sequence[str]) -> Referenc
 
 
 def build_reference(
-    model: str, data: str, window: str, *, config: AuditConfig | None = None, processes: int = 1, **where: Any
+    model: str,
+    data: str,
+    window: str,
+    *,
+    config: AuditConfig | None = None,
+    processes: int = 1,
+    progress: Progress | None = None,
+    **where: Any,
 ) -> ReferenceResult:
     """All steps, with the fits in this process and in others beside it.
 
     Args:
         model, data, window, where: the fields of `AuditSource`: site, split, store and experiment by keyword.
         processes: that fit.
+        progress: called after each shard.
 
     >>> config = AuditConfig(reference_instances=100, anchors=5)
     >>> build_reference("models:/icu-mortality@champion", "icu", "2025-06", config=config).instances
@@ -243,7 +252,7 @@ def build_reference(
         request = prepare_reference(source, config)
         try:
             uris = plan_reference(request, least=workers.least_shards)
-            workers.fit(uris)
+            workers.fit(uris, progress)
             return finish_reference(request, uris)
         except BaseException:
             _close_failed(request.run_id)
@@ -295,18 +304,16 @@ def load_reference(run_id: str) -> Reference:
     >>> load_reference(run_id).window
     '2025-06'
     """
-    from mlflow.artifacts import download_artifacts
-
     record = reference_record(run_id)
     anchors = inputs = None
     if AuditConfig.from_mapping(record["config"]).anchors:
-        anchors = ExplainedWindow.load(download_artifacts(run_id=run_id, artifact_path=_ANCHORS))
-        inputs = download_artifacts(run_id=run_id, artifact_path=_INPUTS)
+        anchors = ExplainedWindow.load(download(run_id, _ANCHORS))
+        inputs = str(download(run_id, _INPUTS))
     return Reference(
         run_id=run_id,
         model=ModelRef.from_dict(record["model"]),
         window=record["window"],
-        measured=ExplainedWindow.load(download_artifacts(run_id=run_id, artifact_path=_MEASURED)),
+        measured=ExplainedWindow.load(download(run_id, _MEASURED)),
         anchors=anchors,
         inputs=inputs,
         explainer_digest=record["explainer_digest"],

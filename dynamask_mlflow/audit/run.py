@@ -28,7 +28,7 @@ from dynamask_mlflow.audit.reference import (
 )
 from dynamask_mlflow.audit.reporting import report_audit
 from dynamask_mlflow.audit.runs import DatasetInput, describe_run, find_or_create_run, source_tags
-from dynamask_mlflow.audit.shards import checked_store, plan_shards
+from dynamask_mlflow.audit.shards import plan_shards, writable_store
 from dynamask_mlflow.audit.verdict import Verdict
 from dynamask_mlflow.audit.version_state import note_failure
 from dynamask_mlflow.audit.windows import check_attributes, dataset_channels, draw, find_rows, parse_window
@@ -45,7 +45,7 @@ def prepare_audit(source: AuditSource, config: AuditConfig | None = None) -> Aud
     >>> request.model.version, request.window, len(request.rows), dict(request.blockers)
     ('3', '2026-03', 100, {})
     """
-    config, store, site = config or AuditConfig(), checked_store(source.store), check_site(source.site)
+    config, store, site = config or AuditConfig(), writable_store(source.store), check_site(source.site)
     check_attributes(source.data, config.by)
     ref, span = resolve_model(source.model), parse_window(source.window)
     population = find_rows(source.data, span, source.split)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 _ATTEMPTS = 60
 _STALE_MS = 60_000  # a run that nobody has claimed by then was left by a process that died
 _PARAMS = 90  # of one request
+_FINISHED_BEFORE = "dynamask.finished_before"
 # Tags that say what an audit is of.
 _COPIED = {
     *(t.KIND, t.MODEL, t.VERSION, t.SITE, t.CONTENT, t.SLOT, t.SERIES, t.WINDOW, t.WINDOW_START, t.REFERENCE),
@@ -67,6 +68,8 @@ def find_or_create_run(experiment: str, key: str, name: str, tags: Mapping[str, 
         run, created = _claimed_run(client, home, key, name, tags)
     run_id = str(run.info.run_id)
     if not created:
+        if run.info.status == "FINISHED":
+            client.set_tag(run_id, _FINISHED_BEFORE, "true")
         client.update_run(run_id, status="RUNNING")
         for tag, value in tags.items():
             if run.data.tags.get(tag) != value:
@@ -221,7 +224,7 @@ def link_superseded(entries: list[AuditEntry], run_id: str) -> None:
 
 
 def close_run(run_id: str, failed: bool = False) -> None:
-    """End a run, as finished or as failed.
+    """End a run, as finished or as failed. One that was finished before it was opened anew stays finished.
 
     >>> import mlflow
     >>> run = mlflow.MlflowClient().create_run("0")
@@ -231,7 +234,9 @@ def close_run(run_id: str, failed: bool = False) -> None:
     """
     from mlflow import MlflowClient
 
-    MlflowClient().set_terminated(run_id, "FAILED" if failed else "FINISHED")
+    client = MlflowClient()
+    finished = not failed or _FINISHED_BEFORE in client.get_run(run_id).data.tags
+    client.set_terminated(run_id, "FINISHED" if finished else "FAILED")
 
 
 def pin_reference(ref: ModelRef, run_id: str, window: str, site: str) -> None:
@@ -243,10 +248,10 @@ def pin_reference(ref: ModelRef, run_id: str, window: str, site: str) -> None:
 
 
 def download(run_id: str, artifact: str) -> Path:
-    """A file of a run, as a local one."""
-    from mlflow.artifacts import download_artifacts
+    """A file of a run, as a local one, which is there until this process ends."""
+    from dynamask_mlflow.tracking import downloads
 
-    return Path(download_artifacts(run_id=run_id, artifact_path=artifact))
+    return downloads.download(run_id=run_id, artifact_path=artifact)
 
 
 def read_artifact_json(run_id: str, name: str) -> dict[str, Any]:

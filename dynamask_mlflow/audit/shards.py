@@ -7,8 +7,10 @@ nothing. Results appear whole or not at all, so that two processes at one shard 
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -33,6 +35,13 @@ SECONDS_PER_STAY = 0.05  # until a shard of the same model has told better
 _SMALL, _LARGE = 25, 2000  # stays of a shard: not cut further for more processes; never more, whatever the time
 # Rooms whose code decides what a shard holds.
 _COMPUTES = tuple(f"{PACKAGE}.{room}" for room in ("masks", "saliency", "metrics", "evaluation", "audit"))
+_LASTING = (
+    errno.EACCES,
+    errno.EPERM,
+    errno.EROFS,
+    errno.ENOTDIR,
+    errno.EEXIST,
+)  # others may pass: a mount that is lost
 _ANSWERS = ("model", "ids", "content", "code", "salt", "keep")
 
 
@@ -49,6 +58,24 @@ def checked_store(store: str | None) -> str:
         return str(local_path(given, "store"))
     except ValueError as error:
         raise AuditError(str(error)) from error
+
+
+def writable_store(store: str | None) -> str:
+    """The same for who will write there: a store that cannot be written is refused before anything is opened."""
+    place = checked_store(store)
+    folder = Path(place.removeprefix("file://"))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        if error.errno not in _LASTING:
+            raise
+        raise AuditError(
+            f"Expected a store that can be written, but {folder} cannot: {error.strerror}. Name another folder with "
+            "--store or the environment variable DYNAMASK_STORE."
+        ) from error
+    return place
 
 
 def plan_shards(group: ShardGroup, store: str, shards: int | None = None, least: int = 1) -> list[str]:

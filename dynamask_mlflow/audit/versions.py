@@ -11,11 +11,11 @@ from dynamask_mlflow.audit.errors import AuditError
 from dynamask_mlflow.audit.models import resolve_model
 from dynamask_mlflow.audit.records import AuditSource, ShardGroup, StaySource
 from dynamask_mlflow.audit.reference import with_outcomes
-from dynamask_mlflow.audit.shards import checked_store, gather, plan_shards
+from dynamask_mlflow.audit.shards import gather, plan_shards, writable_store
 from dynamask_mlflow.audit.statistics import compare_versions, split_causes
 from dynamask_mlflow.audit.verdict import Verdict, evaluate_verdict
 from dynamask_mlflow.audit.windows import draw, find_rows, parse_window
-from dynamask_mlflow.audit.workers import Workers
+from dynamask_mlflow.audit.workers import Progress, Workers
 
 
 def compare_audits(
@@ -26,6 +26,7 @@ def compare_audits(
     split_before: str | None = None,
     config: AuditConfig | None = None,
     processes: int = 1,
+    progress: Progress | None = None,
 ) -> Verdict:
     """Fit {against, model} x {before, window} and split the change into data, model and interaction.
 
@@ -33,7 +34,7 @@ def compare_audits(
 
     Args:
         source: the new version and the window of now. against: the old version. before: the window that was normal.
-        split_before: only stays of this split before.
+        split_before: only stays of this split before. progress: called after each shard.
 
     >>> source = AuditSource(model="models:/icu-mortality/4", data="icu", window="2026-03")
     >>> config = AuditConfig(instances=100, reference_instances=100)
@@ -47,7 +48,7 @@ def compare_audits(
         "before": (parse_window(before), split_before, config.reference_instances),
         "now": (parse_window(source.window), source.split, config.instances),
     }
-    store = checked_store(source.store)
+    store = writable_store(source.store)
     plans: dict[tuple[str, str], list[str]] = {}
     chosen: dict[str, NDArray[np.intp]] = {}
     with Workers(processes) as workers:
@@ -57,7 +58,7 @@ def compare_audits(
             for version, ref in (("old", old), ("new", new)):
                 group = ShardGroup(model=ref, source=stays, config=config)
                 plans[version, name] = plan_shards(group, store, least=workers.least_shards)
-        workers.fit([uri for uris in plans.values() for uri in uris])
+        workers.fit([uri for uris in plans.values() for uri in uris], progress)
     cells = {key: with_outcomes(gather(uris), data, chosen[key[1]], config) for key, uris in plans.items()}
     for (version, name), part in cells.items():
         if not part.usable.any():

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,21 +16,20 @@ import click
 from dynamask_mlflow._model_uri import ModelUri
 from dynamask_mlflow._states import EXIT_ERROR
 from dynamask_mlflow.audit.config import AuditConfig
-from dynamask_mlflow.cli.audit_records import COMMANDS
-from dynamask_mlflow.cli.common import parse_settings, read_settings, reported, track
+from dynamask_mlflow.cli.audit_records import COMMANDS, EXPERIMENT
+from dynamask_mlflow.cli.common import AS_JSON, TRACKING, Command, parse_settings, read_settings, reported, track
 from dynamask_mlflow.cli.setting_flags import given_settings, setting_flags
 
 if TYPE_CHECKING:
     from dynamask_mlflow.audit import ShardResult, Verdict
 
-Command = Callable[..., Any]
 SHOWN_FLAGS = ("instances", "alpha", "effect", "tolerance", "by", "events", "events_source")
 _SITE = click.option("--site", default="default", show_default=True, help="Where the stays come from, e.g. a hospital.")
 
 _SHARED = [
     click.option("--data", required=True, help="Folder of a built dataset."),
     click.option("--store", default=None, help="Folder of the shards. [default: DYNAMASK_STORE or ~/.cache]"),
-    click.option("--tracking-uri", default=None, help="MLflow's; by default what MLflow is set to."),
+    TRACKING,
     click.option("--config", "config_file", type=click.Path(path_type=Path), help="Settings as JSON or YAML."),
     click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="One setting, for instance alpha=0.05."),
     click.option(
@@ -39,7 +37,7 @@ _SHARED = [
     ),
     click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Of torch, a process."),
     click.option("--processes", type=click.IntRange(min=1), help="That fit. [default: the cores, if it pays, up to 4]"),
-    click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text."),
+    AS_JSON,
 ]
 
 
@@ -68,7 +66,7 @@ for _command in COMMANDS:
 @click.option("--split", default=None, help="Only stays of this split of the dataset.")
 @_SITE
 @click.option("--reference-run", default=None, help="Run of another reference than the version's own.")
-@click.option("--experiment", default="dynamask-audits", show_default=True)
+@EXPERIMENT
 @shared_options
 def run(
     model: str,
@@ -99,7 +97,7 @@ def run(
             config=config,
             **what,
             reference_run_id=reference_run,
-            progress=None if as_json else _tell,
+            progress=None if as_json else tell_shard,
             processes=processes or default_processes(config.instances, config),
         )
         show_verdict(verdict, as_json)
@@ -111,7 +109,7 @@ def run(
 @click.option("--window", default="all", show_default=True, help="The window that is taken for normal.")
 @click.option("--split", default=None, help="Only stays of this split, for instance test.")
 @_SITE
-@click.option("--experiment", default="dynamask-audits", show_default=True)
+@EXPERIMENT
 @shared_options
 def reference(
     model: str,
@@ -144,6 +142,7 @@ def reference(
             config=config,
             store=store,
             experiment=experiment,
+            progress=None if as_json else tell_shard,
             processes=processes or default_processes(config.reference_instances, config),
         )
     if as_json:
@@ -158,9 +157,9 @@ def reference(
 @click.option("--version", default=None, help="Only this version.")
 @click.option("--site", default=None, help="Only this site.")
 @click.option("--all", "everything", is_flag=True, help="Also audits that a later one of the same window superseded.")
-@click.option("--experiment", default="dynamask-audits", show_default=True)
-@click.option("--tracking-uri", default=None, help="MLflow's; by default what MLflow is set to.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@EXPERIMENT
+@TRACKING
+@AS_JSON
 def show(
     model: str,
     version: str | None,
@@ -232,6 +231,7 @@ def compare(against: str, before: str, split_before: str | None, as_json: bool, 
             before,
             split_before=split_before,
             config=config,
+            progress=None if as_json else tell_shard,
             processes=processes or default_processes(config.instances, config),
         )
         show_verdict(verdict, as_json)
@@ -246,7 +246,7 @@ def compare(against: str, before: str, split_before: str | None, as_json: bool, 
 @click.option("--period", type=click.Choice(["day", "month", "year"]), default="month", show_default=True)
 @click.option("--split", default=None, help="Only stays of this split.")
 @_SITE
-@click.option("--experiment", default="dynamask-audits", show_default=True)
+@EXPERIMENT
 @click.option("--dry-run", is_flag=True, help="Only say which windows.")
 @shared_options
 def reconcile(
@@ -301,7 +301,8 @@ def open_settings(
     return AuditConfig.from_mapping({**read_settings(config_file), **parse_settings(settings), **given_settings()})
 
 
-def _tell(done: ShardResult) -> None:
+def tell_shard(done: ShardResult) -> None:
+    """One line on stderr after each shard, so that nobody waits for minutes without a word."""
     how = "was there" if done.skipped else f"{done.seconds:.1f} s"
     click.echo(f"  {done.instances} stays, {done.failures} failed ({how})", err=True)
 

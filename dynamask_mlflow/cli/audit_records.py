@@ -13,14 +13,14 @@ from dynamask_mlflow._states import State, worst
 from dynamask_mlflow.cli.common import AS_JSON, TRACKING, reported, track
 
 _MODEL = click.option("--model", required=True, help="Name of the registered model.")
-_EXPERIMENT = click.option("--experiment", default="dynamask-audits", show_default=True)
+EXPERIMENT = click.option("--experiment", default="dynamask-audits", show_default=True)
 
 
 @click.command()
 @_MODEL
 @click.option("--year", required=True, help="Of the windows.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), default=Path("evidence.zip"), show_default=True)
-@_EXPERIMENT
+@EXPERIMENT
 @TRACKING
 @AS_JSON
 def evidence(model: str, year: str, out: Path, experiment: str, tracking_uri: str | None, as_json: bool) -> None:
@@ -71,7 +71,7 @@ def verify(bundle: Path, expect: str | None, as_json: bool) -> None:
 @click.command()
 @_MODEL
 @click.option("--labels", "table", type=click.Path(path_type=Path, exists=True), required=True, help="CSV or Parquet.")
-@_EXPERIMENT
+@EXPERIMENT
 @TRACKING
 @AS_JSON
 def labels(model: str, table: Path, experiment: str, tracking_uri: str | None, as_json: bool) -> None:
@@ -105,7 +105,7 @@ def labels(model: str, table: Path, experiment: str, tracking_uri: str | None, a
 @click.command()
 @_MODEL
 @click.option("--prune", is_flag=True, help="Delete those that no version and no current audit needs.")
-@_EXPERIMENT
+@EXPERIMENT
 @TRACKING
 @AS_JSON
 def references(model: str, prune: bool, experiment: str, tracking_uri: str | None, as_json: bool) -> None:

@@ -32,7 +32,8 @@ class CommandError(click.ClickException):
 def reported(as_json: bool = False) -> Iterator[None]:
     """Any error as one line on stderr, or as JSON on stdout; exit code 3. Usage errors of click pass (exit code 2)."""
     try:
-        yield
+        with _links_of_runs(not as_json):
+            yield
     except click.UsageError:
         raise
     except (click.exceptions.Exit, click.Abort):
@@ -44,6 +45,22 @@ def reported(as_json: bool = False) -> Iterator[None]:
             click.echo(json.dumps({"state": "error", "error": message, "type": type(error).__name__}))
             sys.exit(EXIT_ERROR)
         raise CommandError(message) from error
+
+
+@contextmanager
+def _links_of_runs(shown: bool) -> Iterator[None]:
+    """With a tracking server MLflow prints a link to every run on stdout, which belongs to the JSON alone."""
+    name = "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT"
+    before = os.environ.get(name)
+    if not shown:
+        os.environ[name] = "true"
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = before
 
 
 def track(uri: str | None) -> None:

@@ -171,7 +171,7 @@ def print_report(dataset: StayDataset) -> None:
     for exclusion in report["exclusions"]:
         if exclusion["count"]:
             click.echo(f"  left out: {exclusion['count']:>6}  {exclusion['reason']}")
-    for name in dict.fromkeys(("train", "validation", "test", "later")):
+    for name in ("train", "validation", "test", "later"):
         part = dataset.splits == name
         if part.any():
             known = dataset.labels[part][np.isfinite(dataset.labels[part])]

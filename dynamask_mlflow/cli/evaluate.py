@@ -11,10 +11,12 @@ import click
 
 from dynamask_mlflow.cli.common import AS_JSON, TRACKING, parse_settings, quiet, read_settings, reported, track
 from dynamask_mlflow.cli.inputs import Reading, data_options, open_data
+from dynamask_mlflow.cli.open_model import logged_settings
 from dynamask_mlflow.cli.setting_flags import given_settings, setting_flags
 from dynamask_mlflow.evaluation.config import EvaluationConfig
 
 if TYPE_CHECKING:
+    from dynamask_mlflow.evaluation.model_settings import ModelSettings
     from dynamask_mlflow.tracking.dataset import SequenceDataset
 
 TYPES = {"classification": "classifier", "regression": "regressor"}
@@ -73,7 +75,7 @@ def run_evaluation(
     import mlflow
 
     kind = model_type(model, options["task"])
-    ours = evaluation_settings(options["config_file"], options["settings"], options["flags"])
+    ours = evaluation_settings(options["config_file"], options["settings"], options["flags"], logged_settings(model))
     ours.setdefault("progress", options["progress"])
     own = {"dynamask": ours}
     names: str | list[str] = "dynamask"
@@ -119,13 +121,16 @@ def model_type(uri: str, task: str | None) -> str:
 
 
 def evaluation_settings(
-    config_file: Path | None, settings: tuple[str, ...], flags: dict[str, Any] | None = None
+    config_file: Path | None,
+    settings: tuple[str, ...],
+    flags: dict[str, Any] | None = None,
+    logged: ModelSettings | None = None,
 ) -> dict[str, Any]:
-    """Of a file, then of --set, then of flags; checked before any model is loaded."""
+    """Of a file, then of --set, then of flags; checked before any model is loaded, with what it was logged with."""
     found = {**read_settings(config_file), **parse_settings(settings), **(flags or {})}
     if found.get("instances") == 0:
         found["instances"] = None
-    EvaluationConfig.from_mapping(found)
+    EvaluationConfig.from_mapping({**(logged.explain_defaults if logged else {}), **found})
     return found
 
 

@@ -33,7 +33,9 @@ FILES = (".npz", ".csv", ".parquet")
 @data_options
 @click.option("--task", type=click.Choice(["classification", "regression"]), help="For models that do not say.")
 @click.option("--ids", default=None, help="Exactly these, separated by commas.")
-@click.option("--instances", type=int, default=8, show_default=True, help="Without --ids: the first; 0 for all.")
+@click.option(
+    "--instances", type=click.IntRange(min=0), default=8, show_default=True, help="Without --ids: the first; 0 for all."
+)
 @click.option("--top", type=click.IntRange(min=1), default=5, show_default=True, help="Cells to print of each.")
 @setting_flags(ExplainConfig, shown=("target", "method", "area", "fast"))
 @click.option("--config", "config_file", type=click.Path(path_type=Path), help="Settings as JSON or YAML.")

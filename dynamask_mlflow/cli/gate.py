@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from dynamask_mlflow.cli.audit import open_settings, shared_options
+from dynamask_mlflow.cli.audit import open_settings, shared_options, tell_shard
 from dynamask_mlflow.cli.common import read_settings, reported
 
 
@@ -42,6 +42,7 @@ def gate(against: str, limits_file: Path | None, as_json: bool, **options: Any) 
             config=config,
             processes=processes or default_processes(config.instances, config),
             record=record,
+            progress=None if as_json else tell_shard,
         )
         if as_json:
             click.echo(result.to_json())

@@ -14,6 +14,7 @@ from dynamask_mlflow.cli.common import Command
 if TYPE_CHECKING:
     import pandas as pd
 
+    from dynamask_mlflow.data import StayDataset
     from dynamask_mlflow.tracking.dataset import SequenceDataset
 
 TABLES = (".csv", ".csv.gz", ".tsv", ".parquet")
@@ -26,7 +27,7 @@ FORMS = (
 
 _OPTIONS = [
     click.option("--split", default=None, help="Built dataset: only this split. [default: test, if there is one]"),
-    click.option("--window", default=None, help="Built dataset: only this window, such as 2026-03."),
+    click.option("--window", default=None, help="Built dataset: only this window: 2026-03, 2026, a range."),
     click.option("--id", "id_column", default=None, help="Table: the column that names the sequence."),
     click.option("--time", "time_column", default=None, help="Table: the column that names the step."),
     click.option(
@@ -37,6 +38,11 @@ _OPTIONS = [
     ),
     click.option("--values", default=None, help="Table with one row a measurement: the column of values."),
     click.option("--targets", default=None, help="Table: the column of targets."),
+    click.option(
+        "--since-start",
+        type=click.Choice(["seconds", "minutes", "hours", "days"]),
+        help="Table: count timestamps in whole units from the first row of their sequence.",
+    ),
     click.option("--fill", default="error", show_default=True, help="Table: gaps: error, forward, or a number."),
 ]
 
@@ -59,6 +65,7 @@ class Reading:
     channels: str | None = None
     values: str | None = None
     targets: str | None = None
+    since_start: str | None = None
     fill: str = "error"
 
 
@@ -94,23 +101,26 @@ def _from_built(path: Path, reading: Reading, model: str | None) -> SequenceData
         raise ValueError(f"Expected dataset.json in the folder {path}, but there is none. Accepted: {FORMS}.")
     stays = StayDataset.load(path)
     if reading.window is not None:
-        stays = stays.window(reading.window)
+        stays = _of_window(stays, path, reading.window)
     split = reading.split or ("test" if reading.window is None and "test" in stays.splits else None)
     if split is not None:
         stays = stays.part(split)
-    labelled = bool(np.isfinite(stays.labels).all())
     # Else without `observed`: values that were carried forward may be salient, since the network was trained on them.
     is_input = model is not None and takes_observed(model, stays.x[:2], stays.observed[:2])
     return from_sequences(
-        stays.x,
-        observed=stays.observed if is_input else None,
-        targets=stays.labels.astype(np.int64) if labelled else None,
-        ids=[str(stay) for stay in stays.ids],
-        channel_names=stays.channel_names,
-        times=[int(hour) if float(hour).is_integer() else hour for hour in stays.times],
+        **stays.sequence_arrays(observed=is_input),
         source=str(path.resolve()),
         name=" ".join(part for part in (path.resolve().name, split, reading.window) if part),
     )
+
+
+def _of_window(stays: StayDataset, path: Path, window: str) -> StayDataset:
+    """The stays of a window by its own name, or, as audits read it, of a day, a month, a year or a range of them."""
+    from dynamask_mlflow.audit.windows import find_rows, parse_window
+
+    if window in stays.windows:
+        return stays.window(window)
+    return stays.select(find_rows(str(path), parse_window(window)))
 
 
 def _from_arrays(path: Path) -> SequenceDataset:
@@ -173,6 +183,7 @@ def _from_table(path: Path, reading: Reading, model: str | None) -> SequenceData
         channels=channels,
         values=reading.values,
         targets=reading.targets,
+        since_start=reading.since_start,
         fill=_fill(reading.fill),
         source=str(path.resolve()),
         name=path.name.split(".")[0],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -31,14 +30,15 @@ def open_model(uri: str, task: str | None, settings: dict[str, Any], sequences: 
     import mlflow
 
     from dynamask_mlflow.masks.config import ExplainConfig
+    from dynamask_mlflow.tracking.downloads import new_folder
     from dynamask_mlflow.tracking.open_network import open_network, reference_of, settings_of
 
-    model = mlflow.pyfunc.load_model(uri)
+    model = mlflow.pyfunc.load_model(uri, dst_path=new_folder())
     own = settings_of(model)
     kind = own.task if own else task
     if kind is None:
         raise ValueError(f"Expected --task classification or --task regression, since {uri} does not say which it is.")
-    config = ExplainConfig.from_mapping({**(own.explain if own else {}), **settings})
+    config = ExplainConfig.from_mapping({**(own.explain_defaults if own else {}), **settings})
     padding = own.prefix_padding if own else None
     network, config = open_network(model, sequences, kind, config)
     return OpenModel(network, kind, config, reference_of(model), padding)
@@ -46,12 +46,11 @@ def open_model(uri: str, task: str | None, settings: dict[str, Any], sequences: 
 
 def logged_settings(uri: str) -> ModelSettings | None:
     """What the model behind `uri` was logged with by this package; None of other models."""
-    from mlflow.artifacts import download_artifacts
-
     from dynamask_mlflow.evaluation.model_settings import SETTINGS_FILE, ModelSettings
+    from dynamask_mlflow.tracking.downloads import download
 
     try:
-        file = Path(download_artifacts(artifact_uri=f"{uri.rstrip('/')}/{SETTINGS_FILE}"))
+        file = download(f"{uri.rstrip('/')}/{SETTINGS_FILE}")
     except Exception:  # another flavor; what else may be wrong is said when the model is loaded
         return None
     return ModelSettings.load(file.parent)
@@ -63,10 +62,11 @@ def takes_observed(uri: str, x: NDArray[Any], observed: NDArray[Any]) -> bool:
 
     from dynamask_mlflow.evaluation.sequences import as_sequences
     from dynamask_mlflow.masks.config import ExplainConfig
+    from dynamask_mlflow.tracking.downloads import new_folder
     from dynamask_mlflow.tracking.open_network import differentiable_network, settings_of
 
     try:
-        model = mlflow.pyfunc.load_model(uri)
+        model = mlflow.pyfunc.load_model(uri, dst_path=new_folder())
         own = settings_of(model)
         config = own.config() if own else ExplainConfig()
         return as_sequences(x, observed=observed).observed_is_input(differentiable_network(model), config)

@@ -89,4 +89,6 @@ def _metavar(schema: dict[str, Any]) -> str:
 
 def _help(schema: dict[str, Any]) -> str:
     text, default = str(schema.get("description", type_words(schema))), schema.get("default")
-    return text if default is None or default == [] else f"{text} [default: {default}]"
+    if default is None or default == []:
+        return text
+    return f"{text} [default: {default}{'; or none' if 'null' in _kinds(schema) else ''}]"

@@ -24,7 +24,8 @@ def upload(spool: Path | None, tracking_uri: str | None, listed: bool, folder: P
     dynamask-mlflow upload /tmp/dynamask-0a1b2c3d4e5f-x
     """
     if listed:
-        _list(folder, as_json)
+        with reported(as_json):
+            _list(folder, as_json)
         return
     if spool is None:
         raise click.UsageError("Expected the folder SPOOL, or --list.")

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dynamask_mlflow._logs import say
+from dynamask_mlflow._npz import max_size
 from dynamask_mlflow.evaluation.sequences import Sequences, as_sequences
 
 if TYPE_CHECKING:
     import pandas as pd
 
 FILLS = ("error", "forward")
+SECONDS = {"seconds": 1, "minutes": 60, "hours": 3600, "days": 86400}
+_SPARSE = 0.1  # share of the cells: a table with fewer is hardly meant for one grid of times
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +32,7 @@ class Columns:
     values: str | None = None
     targets: str | None = None
     targets_per_step: bool = False
+    since_start: str | None = None
 
 
 def sequences_from_long_frame(df: pd.DataFrame, columns: Columns, fill: str | float = "error") -> Sequences:
@@ -33,32 +40,45 @@ def sequences_from_long_frame(df: pd.DataFrame, columns: Columns, fill: str | fl
     id, time, channels, values, targets = columns.id, columns.time, columns.channels, columns.values, columns.targets
     wanted = [id, time, *([channels] if isinstance(channels, str) else channels)]
     wanted += [name for name in (values, targets) if name is not None]
-    missing = [name for name in wanted if name not in df.columns]
-    if missing:
-        raise ValueError(f"Expected columns {wanted}, but {missing} are not among {list(df.columns)}.")
+    if not hasattr(df, "columns"):
+        raise ValueError(f"Expected a table (pandas.DataFrame), but got {type(df).__name__}.")
+    absent = [name for name in wanted if name not in df.columns]
+    if absent:
+        raise ValueError(f"Expected columns {wanted}, but {absent} are not among {list(df.columns)}.")
     if df.empty:
         raise ValueError("Expected a table with at least one row, but got none.")
     for name in (id, time):
         gaps = int(df[name].isna().sum())
         if gaps:
             raise ValueError(f"Expected a value of {name!r} in every row, but {gaps} are missing.")
-    if isinstance(fill, str) and fill not in FILLS:
+    if len(set(wanted)) < len(wanted):
+        raise ValueError(f"Expected different columns for id, time, channels, values and targets, but got {wanted}.")
+    if isinstance(fill, bool) or (isinstance(fill, str) and fill not in FILLS):
         raise ValueError(f"Expected fill to be a number or one of {FILLS}, but got {fill!r}.")
+    if columns.since_start is not None:
+        df = df.assign(**{time: _since_start(df, id, time, columns.since_start)})
 
     wide = _wide(df, id, time, channels, values)
-    ids, times = df[id].drop_duplicates().tolist(), sorted(df[time].unique())
+    ids, times = df[id].drop_duplicates().tolist(), _sorted_times(df, time)
     names = [str(name) for name in wide.columns]
-    n, steps = len(ids), len(times)
     row = wide.index.get_level_values(0).map({value: i for i, value in enumerate(ids)}).to_numpy()
     column = wide.index.get_level_values(1).map({value: i for i, value in enumerate(times)}).to_numpy()
-    x = np.full((n, steps, len(names)), np.nan, dtype=np.float32)
-    x[row, column] = wide.to_numpy(dtype=np.float32, na_value=np.nan)
-    lengths = np.zeros(n, dtype=np.int64)
+    lengths = np.zeros(len(ids), dtype=np.int64)
     np.maximum.at(lengths, row, column + 1)
+    _check_grid(len(wide), lengths, (len(ids), len(times), len(names)), columns)
+    x = np.full((len(ids), len(times), len(names)), np.nan, dtype=np.float32)
+    x[row, column] = _numbers(wide)
 
     observed = np.isfinite(x)
-    inside = (np.arange(steps) < lengths[:, None])[:, :, None]
-    if not (observed | ~inside).all() and fill != "error":
+    missing = (np.arange(len(times)) < lengths[:, None])[:, :, None] & ~observed
+    if missing.any():
+        if fill == "error":
+            i, t, c = (int(place) for place in np.argwhere(missing)[0])
+            raise ValueError(
+                f"Expected a finite value of every channel at every time, but {int(missing.sum())} are missing, the "
+                f"first of {names[c]!r} of {str(ids[i])!r} at {str(times[t])!r}. Fill them with fill='forward' or a "
+                "number (--fill of the commands)."
+            )
         x = _filled(x, fill)
     labels = None if targets is None else _targets(df, columns, targets, ids, times)
     return as_sequences(
@@ -68,8 +88,67 @@ def sequences_from_long_frame(df: pd.DataFrame, columns: Columns, fill: str | fl
         channel_names=names,
         times=[str(t) if hasattr(t, "isoformat") else t for t in times],
         lengths=lengths,
-        observed=None if (observed | ~inside).all() else observed,
+        observed=observed if missing.any() else None,
     )
+
+
+def _since_start(df: pd.DataFrame, id: str, time: str, unit: str) -> pd.Series[Any]:
+    """Whole units since each id's first row."""
+    import pandas as pd
+
+    if unit not in SECONDS:
+        raise ValueError(f"Expected since_start to be one of {', '.join(SECONDS)}, but got {unit!r}.")
+    times = df[time]
+    if pd.api.types.is_numeric_dtype(times):
+        raise ValueError(f"Expected timestamps in {time!r} for since_start={unit!r}, but got {times.dtype}.")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that the format is found out row by row
+            times = times if times.dtype.kind == "m" else pd.to_datetime(times)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"Expected timestamps in {time!r} for since_start={unit!r}, but {error}.") from error
+    seconds = (times - times.groupby(df[id]).transform("min")).dt.total_seconds()
+    return (seconds // SECONDS[unit]).astype(np.int64)
+
+
+def _sorted_times(df: pd.DataFrame, time: str) -> list[Any]:
+    try:
+        return sorted(df[time].unique())
+    except TypeError as error:
+        raise ValueError(f"Expected values of one kind in {time!r}, which can be put in order, but {error}.") from error
+
+
+def _check_grid(
+    rows: int, lengths: np.ndarray[Any, np.dtype[np.int64]], shape: tuple[int, int, int], columns: Columns
+) -> None:
+    """A grid too large is refused before it is made; one that is nearly empty is told."""
+    share, limit = rows / int(lengths.sum()), max_size()
+    way_out = (
+        "since_start='minutes' (or seconds, hours, days; --since-start of the commands) counts times from each "
+        "sequence's own first row."
+    )
+    if 4 * prod(shape) > limit:
+        raise ValueError(
+            f"Expected at most {limit:,} bytes, but the grid of all ids, times and channels, {shape}, would take "
+            f"{4 * prod(shape):,}. {way_out}"
+        )
+    if share < _SPARSE and columns.since_start is None:
+        say(
+            f"dynamask: the rows fill {100 * share:.1f} % of the grid of all {shape[1]} times of {columns.time!r}: the "
+            f"sequences have few times in common. {way_out}"
+        )
+
+
+def _numbers(wide: pd.DataFrame) -> np.ndarray[Any, np.dtype[np.float32]]:
+    moments = [str(name) for name, kind in wide.dtypes.items() if getattr(kind, "kind", "O") in "mM"]
+    if moments:
+        raise ValueError(f"Expected channels of numbers, but {', '.join(moments)} hold timestamps or durations.")
+    try:
+        with np.errstate(over="ignore"):
+            return wide.to_numpy(dtype=np.float32, na_value=np.nan)
+    except (TypeError, ValueError) as error:
+        kinds = ", ".join(f"{name!r} ({kind})" for name, kind in wide.dtypes.items() if kind.kind not in "biuf")
+        raise ValueError(f"Expected channels of numbers, but {kinds or wide.columns.tolist()}: {error}.") from error
 
 
 def _wide(df: pd.DataFrame, id: str, time: str, channels: Sequence[str] | str, values: str | None) -> pd.DataFrame:

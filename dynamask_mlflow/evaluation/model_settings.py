@@ -109,6 +109,16 @@ class ModelSettings(Settings):
         rules = (self.preprocessing or {}).get("fill")
         return "carry" if rules and all(rule == "forward" for rule in rules) else None
 
+    @property
+    def explain_defaults(self) -> dict[str, Any]:
+        """The settings of explanations that the model brings, with the names of its classes for `target`.
+
+        >>> ModelSettings(task="classification", steps=9, channels=2, class_names=("lives", "dies")).explain_defaults
+        {'class_names': ('lives', 'dies')}
+        """
+        names = {} if self.class_names is None else {"class_names": self.class_names}
+        return {**names, **self.explain}
+
     def save(self, folder: str | os.PathLike[str]) -> None:
         text = json.dumps(self.to_dict(), indent=2)
         (Path(folder) / SETTINGS_FILE).write_text(text + "\n", encoding="utf-8")
@@ -126,7 +136,7 @@ class ModelSettings(Settings):
 
     def config(self, **options: Any) -> ExplainConfig:
         """The model's default explanation settings, overridden by `options`."""
-        return ExplainConfig.from_mapping({**self.explain, **options})
+        return ExplainConfig.from_mapping({**self.explain_defaults, **options})
 
 
 def as_the_model_names_them(sequences: Sequences, settings: ModelSettings | None) -> Sequences:

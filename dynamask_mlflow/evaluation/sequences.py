@@ -181,10 +181,9 @@ def as_sequences(
     ticks = tuple(_plain(t) for t in times) if times is not None else tuple(range(steps))
     if len(ticks) != steps:
         raise ValueError(f"Expected {steps} times, one a step, but got {len(ticks)}.")
+    _check_text("times", [tick for tick in ticks if isinstance(tick, str)])
     valid = _lengths(lengths, n, steps)
-    seen = None if observed is None else np.asarray(observed).astype(np.bool_, copy=False)
-    if seen is not None and seen.shape != values.shape:
-        raise ValueError(f"Expected observed of the shape of x, {values.shape}, but got {seen.shape}.")
+    seen = None if observed is None else _observed(observed, values.shape)
     further = _extras(extras, n)
     if valid is not None:
         # What lies in the padding means nothing: one fixed value keeps NaN out and the digest stable.
@@ -193,6 +192,15 @@ def as_sequences(
     checked = Sequences(values, labels, names, ticks, _targets(targets, n, steps, valid), valid, seen, further)
     _refuse_non_finite(checked)
     return checked
+
+
+def _observed(observed: Any, shape: tuple[int, ...]) -> NDArray[np.bool_]:
+    seen = np.asarray(observed)
+    if seen.shape != shape:
+        raise ValueError(f"Expected observed of the shape of x, {shape}, but got {seen.shape}.")
+    if seen.dtype != np.bool_ and not (seen.dtype.kind in "iuf" and np.isin(seen, (0, 1)).all()):
+        raise ValueError(f"Expected observed to be True or False (1 or 0) in every cell, but got other {seen.dtype}.")
+    return seen.astype(np.bool_, copy=False)
 
 
 def _extras(extras: Mapping[str, Any] | None, n: int) -> dict[str, NDArray[Any]]:
@@ -239,7 +247,17 @@ def _names(what: str, given: Sequence[Any] | None, count: int, default: list[str
     if len(set(names)) < count:
         twice = next(name for i, name in enumerate(names) if name in names[:i])
         raise ValueError(f"Expected unique {what}, but {twice!r} appears more than once.")
+    _check_text(what, names)
     return names
+
+
+def _check_text(what: str, names: Sequence[str]) -> None:
+    """Refuse what no file can hold: halves of characters, as wrongly decoded bytes have them."""
+    for name in names:
+        try:
+            name.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(f"Expected {what} that UTF-8 can hold, but got {name!a}.") from error
 
 
 def _plain(value: Any) -> int | float | str:
@@ -267,6 +285,9 @@ def _targets(targets: ArrayLike | None, n: int, steps: int, lengths: NDArray[np.
         raise ValueError(
             f"Expected targets for {n} instances, of shape ({n},) or ({n}, {steps}), but got {values.shape}."
         )
+    if values.dtype == object and not all(isinstance(value, str | int | float) for value in values.ravel()):
+        kinds = sorted({type(value).__name__ for value in values.ravel()})
+        raise ValueError(f"Expected targets that are numbers or names, but got {', '.join(kinds)}.")
     # Values may be a forecast, (N, H, d).
     if values.ndim == 3 and values.shape[1] != steps and not np.issubdtype(values.dtype, np.floating):
         raise ValueError(f"Expected targets of shape ({n}, {steps}, C), but got {values.shape}.")

@@ -90,14 +90,14 @@ class AdaptedModel(nn.Module):
     def _inputs(self, z: Tensor, scale: float) -> dict[str, Tensor]:
         bound = self.bound
         if bound is None:
-            return {"x": z * scale if scale != 1.0 else z}
+            return {"x": z * scale}  # a tensor of its own: networks may write to their input
         x = z[:, :, : bound.channels]
         place = z[:, 0, -1].detach().round().long()
         inputs = {name: values[place.clamp(0, len(values) - 1)] for name, values in bound.tensors.items()}
         if bound.presence:
             inputs |= _after_removal(inputs, x)
             x = inputs["x"]
-        inputs["x"] = x * scale if scale != 1.0 else x
+        inputs["x"] = x * scale
         start = bound.channels
         for name, width in bound.static:
             inputs[name] = z[:, 0, start : start + width]

@@ -95,11 +95,6 @@ class BlackBox:
         """The model itself, for methods that look inside or ask it in its own form."""
         return self._model
 
-    def answers_once(self, x: Tensor) -> bool:
-        """Whether a sequence such as those in x gets one answer, and not one at every step."""
-        with torch.no_grad():
-            return self(x[:1]).shape[1] == 1
-
     def raw(self, x: Tensor) -> Tensor:
         """The output in the model's own form."""
         raw: Tensor = self._model(x)
@@ -125,19 +120,46 @@ def open_black_box(model: Model, x: Tensor, task: str, output: str = "auto") -> 
         raise ModelError(
             f"Expected a torch module, a callable on (B, T, d) or an object with `predict`, but got {name}."
         )
-    probe = x[: min(len(x), 4)].detach().clone().requires_grad_()
-    raw = _first_answer(model, probe)
-    if not isinstance(raw, Tensor):
-        model = AdaptedModel(model, CallPlan(), ModelCall())
-        raw = model(probe)
+    kept = x[: min(len(x), 4)].detach()
+    probe = kept.clone().requires_grad_()
+    raw = _plain_answer(model, probe, kept)
+    if raw is None:
+        model, probe = AdaptedModel(model, CallPlan(), ModelCall()), kept.clone().requires_grad_()
+        raw = _first_answer(model, probe)
     _check_output(raw, probe, task)
+    differentiable = _carries_gradient(raw, probe)
     if task == "regression":
-        return BlackBox(model, task, "values", raw.requires_grad)
+        return BlackBox(model, task, "values", differentiable)
     if output != "auto":
         kind: Output = "probabilities" if output == "probabilities" else "logits"
     else:
         kind = "probabilities" if _gives_probabilities(model, probe.detach()) else "logits"
-    return BlackBox(model, task, kind, raw.requires_grad)
+    return BlackBox(model, task, kind, differentiable)
+
+
+def _plain_answer(model: Model, probe: Tensor, kept: Tensor) -> Tensor | None:
+    """One tensor in float32; None where the model gives something else, or writes to its input."""
+    try:
+        raw = _first_answer(model, probe)
+    except ModelError as error:
+        if isinstance(model, AdaptedModel) or "in-place operation" not in str(error):
+            raise
+        return None
+    if not isinstance(raw, Tensor) or (raw.is_floating_point() and raw.dtype != torch.float32):
+        return None
+    written = not probe.is_meta and not torch.equal(probe, kept)
+    return None if written and not isinstance(model, AdaptedModel) else raw
+
+
+def _carries_gradient(raw: Tensor, probe: Tensor) -> bool:
+    """Whether the output depends on this very input: one that is detached and asks for gradients again does not."""
+    if not raw.requires_grad:
+        return False
+    try:
+        (gradient,) = torch.autograd.grad(raw.sum(), probe, allow_unused=True)
+    except RuntimeError as error:
+        raise ModelError(f"Expected gradients by the inputs, but computing them failed: {error}.") from error
+    return gradient is not None
 
 
 def _first_answer(model: Model, probe: Tensor) -> Any:
@@ -220,7 +242,7 @@ def _with_time_axis(y: Tensor, steps: int, *, classes: bool) -> Tensor:
 
 def as_inputs(x: NDArray[Any] | Tensor) -> Tensor:
     """Check (N, T, d), finite, not empty; cast to float32."""
-    inputs = torch.as_tensor(np.asarray(x) if not isinstance(x, Tensor) else x.detach())
+    inputs = as_numbers(x, "x")
     if inputs.ndim != 3 or 0 in inputs.shape:
         raise ValueError(f"Expected x of shape (N, T, d) with N, T, d >= 1, but got {tuple(inputs.shape)}.")
     if inputs.is_complex() or inputs.dtype == torch.bool:
@@ -235,6 +257,19 @@ def as_inputs(x: NDArray[Any] | Tensor) -> Tensor:
             "which cells were measured."
         )
     return inputs
+
+
+def as_numbers(values: Any, what: str) -> Tensor:
+    """A tensor of whatever holds numbers; text and objects are refused by name."""
+    if isinstance(values, Tensor):
+        return values.detach()
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise ValueError(f"Expected {what} as an array of one shape, but got lists of unequal lengths.") from error
+    if array.dtype.kind not in "biufc":
+        raise ValueError(f"Expected {what} to hold numbers, but got an array of {array.dtype}.")
+    return torch.as_tensor(array)
 
 
 def _unreadable(values: Tensor) -> bool:

@@ -13,7 +13,6 @@ from dynamask_mlflow.masks.target_spec import parse_target
 
 Task = Literal["classification", "regression"]
 TASKS = ("classification", "regression")
-LAYOUTS = ("channels_last", "channels_first", "time_first")
 _DEVICE = re.compile(r"auto|(?:cpu|cuda|mps|xpu|hpu|xla|privateuseone)(?::\d{1,3})?")
 
 

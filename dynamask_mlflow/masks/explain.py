@@ -18,7 +18,7 @@ from dynamask_mlflow._settings import ConfigError
 from dynamask_mlflow.masks.adapted_model import AdaptedModel, Model
 from dynamask_mlflow.masks.batching import batch_size, in_batches
 from dynamask_mlflow.masks.binding import Binding, asks_for_missing, open_bound
-from dynamask_mlflow.masks.black_box import as_inputs, frozen, resolve_device
+from dynamask_mlflow.masks.black_box import as_inputs, as_numbers, frozen, resolve_device
 from dynamask_mlflow.masks.config import TASKS, ExplainConfig
 from dynamask_mlflow.masks.draws import Draws
 from dynamask_mlflow.masks.errors import ModelError
@@ -170,7 +170,7 @@ def draw_reference(reference: NDArray[Any] | Tensor | None, inputs: Tensor, seed
     """(K, T, d): means of a few reference sequences each, drawn by the seed, never by the batch."""
     if reference is None:
         return None
-    values = torch.as_tensor(np.asarray(reference) if not isinstance(reference, Tensor) else reference.detach()).float()
+    values = as_numbers(reference, "reference").float()
     values = values[None] if values.ndim == 2 else values
     if values.ndim != 3 or values.shape[1:] != inputs.shape[1:] or not len(values):
         raise ValueError(
@@ -194,12 +194,16 @@ def existing_cells(
     total, steps, _ = inputs.shape
     exists = None
     if lengths is not None:
-        ends = torch.as_tensor(np.asarray(lengths))
-        if ends.shape != (total,) or bool((ends < 1).any()) or bool((ends > steps).any()):
-            raise ValueError(f"Expected {total} lengths in 1 .. {steps}, but got {np.asarray(lengths).tolist()}.")
+        ends = as_numbers(lengths, "lengths").cpu()
+        whole = ends.dtype != torch.bool and not bool((ends != ends.round()).any())
+        if ends.shape != (total,) or not whole or bool((ends < 1).any()) or bool((ends > steps).any()):
+            raise ValueError(f"Expected {total} lengths, whole numbers in 1 .. {steps}, but got {ends.tolist()}.")
         exists = (torch.arange(steps)[None] < ends[:, None])[:, :, None].expand_as(inputs)
     if observed is not None:
-        seen = torch.as_tensor(np.asarray(observed)).bool()
+        seen = as_numbers(observed, "observed").cpu()
+        if not bool(((seen == 0) | (seen == 1)).all()):
+            raise ValueError("Expected observed to be True or False (1 or 0) in every cell, but got other numbers.")
+        seen = seen.bool()
         if seen.shape != inputs.shape:
             raise ValueError(f"Expected observed of shape {tuple(inputs.shape)}, but got {tuple(seen.shape)}.")
         exists = seen if exists is None else exists & seen

@@ -19,8 +19,8 @@ def untouched_process(model: object = None) -> Iterator[None]:
     """Restore afterwards, also after an error or an interrupt, whatever the block or a network's forward changes:
 
     the states of random, numpy's and torch's generators; torch's default dtype, number of threads, gradient mode and
-    determinism; warnings filters; environment variables; and of a torch module its training flags, buffers (also those
-    written in forward), gradients and `requires_grad`.
+    determinism; warnings filters; environment variables; and of a torch module its training flags, buffers and tensors
+    (also those written in forward, such as a hidden state that it keeps), gradients and `requires_grad`.
     """
     with ExitStack() as undo:
         undo.enter_context(warnings.catch_warnings())
@@ -67,29 +67,45 @@ def _restore_environment(before: dict[str, str]) -> None:
 
 _Flags = list[tuple[nn.Module, bool]]
 _Buffers = list[tuple[nn.Module, str, Tensor | None, Tensor | None]]
+_Kept = list[tuple[nn.Module, dict[str, Any]]]
 _Parameters = list[tuple[nn.Parameter, bool, Tensor | None, Tensor | None]]
 
 
-def _module_state(model: nn.Module) -> tuple[_Flags, _Buffers, _Parameters]:
+def _module_state(model: nn.Module) -> tuple[_Flags, _Buffers, _Kept, _Parameters]:
     flags = [(module, module.training) for module in model.modules()]
     buffers = [
         (module, name, buffer, None if buffer is None else buffer.detach().clone())
         for module in model.modules()
         for name, buffer in module._buffers.items()
     ]
+    kept = [(module, dict(vars(module))) for module in model.modules()]
     parameters = [
         (p, p.requires_grad, p.grad, None if p.grad is None else p.grad.detach().clone()) for p in model.parameters()
     ]
-    return flags, buffers, parameters
+    return flags, buffers, kept, parameters
 
 
-def _restore_module(flags: _Flags, buffers: _Buffers, parameters: _Parameters) -> None:
+def _holds_tensors(value: Any) -> bool:
+    """Whether an attribute is a tensor or several, but none of the module's own weights."""
+    tensors = value if isinstance(value, tuple | list) and len(value) else (value,)
+    return all(isinstance(item, Tensor) and not isinstance(item, nn.Parameter) for item in tensors)
+
+
+def _restore_module(flags: _Flags, buffers: _Buffers, kept: _Kept, parameters: _Parameters) -> None:
     for module, training in flags:
         module.training = training
     for module, name, buffer, value in buffers:
         if module._buffers.get(name) is not buffer:
             module._buffers[name] = buffer
         _write_back(buffer, value)
+    for module, before in kept:
+        for name, value in list(vars(module).items()):
+            if value is before.get(name) or not _holds_tensors(value):
+                continue
+            if name in before:
+                setattr(module, name, before[name])
+            else:
+                delattr(module, name)
     for parameter, requires_grad, gradient, value in parameters:
         if parameter.requires_grad != requires_grad:
             parameter.requires_grad_(requires_grad)

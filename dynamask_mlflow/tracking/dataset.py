@@ -231,6 +231,7 @@ def from_long_frame(
     values: str | None = None,
     targets: str | None = None,
     targets_per_step: bool = False,
+    since_start: str | None = None,
     fill: str | float = "error",
     source: str | DatasetSource | None = None,
     name: str | None = None,
@@ -244,6 +245,8 @@ def from_long_frame(
         channels: the columns that are channels; with `values`, the column that names the channel.
         values: the column of values, for a table with one row a measurement.
         targets: a column, constant within each id; with `targets_per_step` one value a row.
+        since_start: "seconds", "minutes", "hours" or "days": timestamps become whole units since the first row of their
+            id. For sequences that begin at different dates, which have hardly a time in common.
         fill: what to do with cells that are missing before an instance's last row: "error", "forward" (the
             last value seen; before any, the channel's mean over the table), or a number. Filled cells are
             marked as not observed. Rows missing after an instance's last one make it shorter.
@@ -252,7 +255,7 @@ def from_long_frame(
     from dynamask_mlflow.evaluation.long_frame import Columns, sequences_from_long_frame
 
     named = {"id": id, "time": time, "channels": channels, "values": values, "targets": targets}
-    columns = Columns(**named, targets_per_step=targets_per_step)  # type: ignore[arg-type]
+    columns = Columns(**named, targets_per_step=targets_per_step, since_start=since_start)  # type: ignore[arg-type]
     return SequenceDataset(sequences_from_long_frame(df, columns, fill), _source(source), name, digest)
 
 
@@ -260,12 +263,10 @@ def load_sequences(
     path: "str | os.PathLike[str]", *, name: str | None = None, digest: str | None = None
 ) -> SequenceDataset:
     """A dataset from a file that `SequenceDataset.save` wrote: a path or any URI MLflow can download."""
-    from mlflow.artifacts import download_artifacts
-
     from dynamask_mlflow.evaluation.sequences import Sequences
+    from dynamask_mlflow.tracking.downloads import download
 
-    local = download_artifacts(artifact_uri=str(path))
-    return SequenceDataset(Sequences.load(local), _source(str(path)), name, digest)
+    return SequenceDataset(Sequences.load(download(str(path))), _source(str(path)), name, digest)
 
 
 def _source(source: str | DatasetSource | None) -> DatasetSource:

@@ -46,7 +46,7 @@ from dynamask_mlflow.tracking.open_network import (
     settings_of,
     task_of,
 )
-from dynamask_mlflow.tracking.spool import ARTIFACTS, Destination, Point, discard, new_spool, write_manifest
+from dynamask_mlflow.tracking.spool import ARTIFACTS, Destination, Point, discard, new_spool, release, write_manifest
 from dynamask_mlflow.tracking.upload import upload_or_keep
 
 if TYPE_CHECKING:
@@ -107,6 +107,7 @@ def run_evaluation(
             points = [Point(name, value) for name, value in scalars.items()]
             curves = curve_metrics(evaluation, config.curve_areas, several)
             points += [Point(name, value, step) for (name, step), value in curves.items()]
+            release(spool)
             files = write_artifacts(spool / ARTIFACTS, evaluation, config, about=about, model=label, labels=labels)
         write_manifest(
             spool,
@@ -149,7 +150,7 @@ def _defaults_of(settings: ModelSettings | None) -> dict[str, Any]:
     """The settings that a model was logged with."""
     if settings is None:
         return {}
-    return {**settings.explain, **({} if settings.threshold is None else {"threshold": settings.threshold})}
+    return {**settings.explain_defaults, **({} if settings.threshold is None else {"threshold": settings.threshold})}
 
 
 def bytes_needed(config: EvaluationConfig, shape: tuple[int, ...]) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import inspect
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from dynamask_mlflow.masks.config import Task
 
 _LOADER = "dynamask_mlflow"
+_LABELS = ("class_names", "time_unit", "channel_labels", "units")
 
 
 def get_default_pip_requirements() -> list[str]:
@@ -111,6 +114,7 @@ def save_model(
     import mlflow.pytorch
     from mlflow.models import Model
 
+    _refuse_unknown(options)
     example = Example.of(input_example)
     call = {"inputs": None if inputs is None else dict(inputs), "layout": layout, "output_key": output_key}
     settings = ModelSettings(
@@ -200,11 +204,26 @@ def log_model(
     return info
 
 
-def _labels(given: Mapping[str, Any] | None) -> dict[str, Any]:
-    known = ("class_names", "time_unit", "channel_labels", "units")
-    for name in given or {}:
+def _refuse_unknown(options: Mapping[str, Any]) -> None:
+    """MLflow hands what it does not know to `torch.save`, which a pt2 model never calls: a slip would go unnoticed."""
+    import mlflow.pytorch
+    import torch
+
+    known = {*inspect.signature(mlflow.pytorch.save_model).parameters, *inspect.signature(torch.save).parameters}
+    for name in options:
+        if name in _LABELS:
+            raise ValueError(f"Expected {name} within labels, labels={{{name!r}: ...}}, but it stands beside them.")
         if name not in known:
-            raise ValueError(f"Expected labels to hold {', '.join(known)}, but got {name!r}.")
+            own = [*inspect.signature(save_model).parameters, *known]
+            near = difflib.get_close_matches(name, own, n=1, cutoff=0.5)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise ValueError(f"Expected an option of save_model or of mlflow.pytorch, but got {name!r}.{hint}")
+
+
+def _labels(given: Mapping[str, Any] | None) -> dict[str, Any]:
+    for name in given or {}:
+        if name not in _LABELS:
+            raise ValueError(f"Expected labels to hold {', '.join(_LABELS)}, but got {name!r}.")
     return {name: value if isinstance(value, str) else tuple(value) for name, value in (given or {}).items()}
 
 

@@ -40,9 +40,9 @@ def load_model(
         >>> load_model("models:/icu-mortality@champion").settings.task
         'classification'
     """
-    from mlflow.artifacts import download_artifacts
+    from dynamask_mlflow.tracking.downloads import download
 
-    local = download_artifacts(artifact_uri=str(model_uri), dst_path=dst_path)
+    local = str(download(str(model_uri), dst_path=dst_path))
     if untrusted:
         from dynamask_mlflow.tracking.untrusted import UntrustedModelError, load_folder
 

@@ -14,6 +14,7 @@ import difflib
 import functools
 import inspect
 import logging
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -113,6 +114,8 @@ def teach_default_evaluator() -> None:
         if getattr(self, "name", "") == "shap" or model is None:
             return None  # explaining sequences is what the evaluator `dynamask` does
         predictions = _predictions(model, dataset, _TASKS[model_type])
+        if predictions is not None and model_type == "classifier":
+            predictions = _named_as(predictions, dataset.sequences.targets, _class_names(model))
         if predictions is None:
             return None
         stand_in = WithPredictions(predictions)
@@ -147,6 +150,30 @@ def _predictions(model: Any, dataset: SequenceEvaluationDataset, task: str) -> N
         )
         return None
     return found
+
+
+def _class_names(model: Any) -> Sequence[str] | None:
+    from dynamask_mlflow.tracking.open_network import as_given, settings_of
+
+    settings = settings_of(as_given(model))
+    return None if settings is None else settings.class_names
+
+
+def _named_as(
+    predictions: NDArray[Any], targets: NDArray[Any] | None, names: Sequence[str] | None
+) -> NDArray[Any] | None:
+    """Predicted classes by their names where the targets are names; None, with one line, where these are not known."""
+    by_number = predictions.dtype.kind in "biuf" and targets is not None and targets.dtype.kind not in "biuf"
+    if not by_number:
+        return predictions
+    classes = predictions.astype(np.int64)
+    if names is None or classes.max() >= len(names) or classes.min() < 0:
+        say(
+            "dynamask: MLflow's default evaluator is left out: the targets are names, the model answers with numbers. "
+            "Say which is which with log_model(..., labels={'class_names': [...]})."
+        )
+        return None
+    return np.asarray(names, dtype=object)[classes]
 
 
 def _usual(model: Any, dataset: SequenceEvaluationDataset, task: str) -> NDArray[Any] | None:

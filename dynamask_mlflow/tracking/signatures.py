@@ -45,9 +45,10 @@ def signature_of(folder: str | os.PathLike[str], name: str) -> str:
 def sign_version(name: str, version: str) -> str:
     """Sign a registered version with the key in the environment; returns the signature."""
     from mlflow import MlflowClient
-    from mlflow.artifacts import download_artifacts
 
-    signature = signature_of(download_artifacts(artifact_uri=f"models:/{name}/{version}"), name)
+    from dynamask_mlflow.tracking.downloads import download
+
+    signature = signature_of(download(f"models:/{name}/{version}"), name)
     MlflowClient().set_model_version_tag(name, version, TAG, signature)
     return signature
 
@@ -59,7 +60,8 @@ def signed_folder(name: str, version: str) -> str:
         UntrustedModelError: if the version is not signed, or its files are not those that were signed.
     """
     from mlflow import MlflowClient
-    from mlflow.artifacts import download_artifacts
+
+    from dynamask_mlflow.tracking.downloads import download
 
     stored = MlflowClient().get_model_version(name, version).tags.get(TAG)
     if not stored:
@@ -67,7 +69,7 @@ def signed_folder(name: str, version: str) -> str:
             f"Expected a signed model, but version {version} of {name!r} has no tag {TAG}. "
             f"Sign it with: dynamask-mlflow sign models:/{name}/{version}"
         )
-    folder = str(download_artifacts(artifact_uri=f"models:/{name}/{version}"))
+    folder = str(download(f"models:/{name}/{version}"))
     if not hmac.compare_digest(stored, signature_of(folder, name)):
         raise UntrustedModelError(
             f"Expected the files that were signed, but those of version {version} of {name!r} differ, "

@@ -6,6 +6,7 @@ A spool is opened before the fits, so that a full or read-only disk is found out
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
@@ -35,7 +36,7 @@ STATUSES = (None, "FINISHED", "FAILED")
 _LARGEST = 1 << 28
 _RUN_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _SHA = re.compile(r"[0-9a-f]{64}")
-_PREFIX, _OWNER = "dynamask-", "owner.json"
+_PREFIX, _OWNER, _RESERVED = "dynamask-", "owner.json", "reserved"
 _LEAST = 32 << 20  # bytes free, whatever is to be stored
 _MOST_FOLDERS = 50
 
@@ -56,7 +57,7 @@ class SpoolFolder:
 
 
 def new_spool(base: str | None, run_id: str, needed: int = 0) -> Path:
-    """An empty folder that only its owner can read, with room for `needed` bytes.
+    """An empty folder that only its owner can read, with room for `needed` bytes, which is taken until `release`.
 
     Spools that a killed process left unfinished are removed; finished ones that were never uploaded are mentioned.
     """
@@ -76,6 +77,8 @@ def new_spool(base: str | None, run_id: str, needed: int = 0) -> Path:
                 f"Expected {(needed + _LEAST) / 1e6:,.0f} MB free for the results in {folder}, but there are "
                 f"{free / 1e6:,.0f} MB. Name another folder with the setting `spool`."
             )
+        if needed:
+            _reserve(spool / _RESERVED, needed + _LEAST)
         (spool / ARTIFACTS).mkdir()
         atomic_write(spool / _OWNER, json.dumps({"pid": os.getpid(), "host": socket.gethostname()}))
         if base is not None:
@@ -87,6 +90,21 @@ def new_spool(base: str | None, run_id: str, needed: int = 0) -> Path:
             raise SpoolError(f"Expected a folder for results that can be written, but {folder}: {error}.") from error
         raise
     return spool
+
+
+def _reserve(path: Path, size: int) -> None:
+    """Take the room now: the disk may fill up while the fits run."""
+    with path.open("wb") as file:
+        try:
+            os.posix_fallocate(file.fileno(), 0, size)
+        except (AttributeError, OSError) as error:  # not on every system, nor on every file system
+            if getattr(error, "errno", None) == errno.ENOSPC:
+                raise
+
+
+def release(spool: Path) -> None:
+    """Give back the room that `new_spool` took: the results are about to be written."""
+    (spool / _RESERVED).unlink(missing_ok=True)
 
 
 def find_spools(folders: Iterable[Path] | None = None) -> list[SpoolFolder]:

@@ -42,9 +42,9 @@ def load_untrusted(
     Raises:
         UntrustedModelError: before anything is loaded.
     """
-    from mlflow.artifacts import download_artifacts
+    from dynamask_mlflow.tracking.downloads import download
 
-    return load_folder(download_artifacts(artifact_uri=str(model_uri), dst_path=dst_path), device)
+    return load_folder(download(str(model_uri), dst_path=dst_path), device)
 
 
 def load_folder(folder: str | os.PathLike[str], device: str = "auto") -> SequenceModel | torch.nn.Module:

@@ -53,7 +53,7 @@ def upload_or_keep(spool: Path, tracking_uri: str | None = None) -> None:
     except Exception as error:
         if is_lost(error):
             _leave_run(read_manifest(spool, verify=False), tracking_uri)
-        raise UploadError(f"dynamask: the upload failed: {first_line(error)} {how}", error) from error
+        raise UploadError(f"dynamask: the upload failed: {first_line(error).rstrip('.')}. {how}", error) from error
     except BaseException:
         _logger.warning("dynamask: interrupted while uploading. %s", how)
         raise

@@ -67,6 +67,23 @@ def test_a_rerun_fits_nothing_and_changes_nothing(place):
     assert description.count("Explanation audit") == 1
 
 
+def test_a_rerun_that_fails_leaves_what_was_finished_as_it_is(place, monkeypatch):
+    client = mlflow.MlflowClient()
+    pinned = client.get_model_version("icu", "1").tags["dynamask.reference_run_id"]
+    monkeypatch.setattr("dynamask_mlflow.audit.reference.plan_reference", lambda *a, **k: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        build_reference(MODEL, place.data, "2026-01", **place.options())
+    assert client.get_run(pinned).info.status == "FINISHED"
+
+
+def test_a_store_that_cannot_be_written_is_named_before_a_run_is_opened(place, tmp_path):
+    (tmp_path / "file").write_text("no folder")
+    before = len(mlflow.search_runs(search_all_experiments=True))
+    with pytest.raises(AuditError, match=r"Expected a store that can be written, .* --store"):
+        run_audit(MODEL, place.data, "2026-02", config=place.config, store=str(tmp_path / "file"))
+    assert len(mlflow.search_runs(search_all_experiments=True)) == before
+
+
 def test_attention_that_left_a_channel_is_drift_in_plain_words(place):
     verdict = run_audit(MODEL, place.data, "2026-03", **place.options())
     assert verdict.state == "drift"

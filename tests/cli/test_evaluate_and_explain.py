@@ -16,6 +16,7 @@ import dynamask_mlflow
 from dynamask_mlflow import Masks
 from dynamask_mlflow.cli import main
 from dynamask_mlflow.cli.inputs import Reading, open_data
+from dynamask_mlflow.data import Preprocessing, StayDataset
 from dynamask_mlflow.masks.change.result import Change
 
 N, T, D = 12, 6, 3
@@ -111,6 +112,26 @@ def test_a_form_that_cannot_be_read_says_what_is_missing(write, reading, message
     (path,) = tmp_path.iterdir()
     with pytest.raises(ValueError, match=message):
         open_data(str(path), reading)
+
+
+@pytest.mark.parametrize(
+    ("window", "stays"), [("2026-02", 1), ("2026", 3), ("2026-02..2026-03", 2), ("all", 4), ("2026-03-01", 1)]
+)
+def test_windows_of_a_built_dataset_are_read_as_audits_read_them(window: str, stays: int, tmp_path: Path) -> None:
+    admitted = np.array(["2025-12-31", "2026-01-05", "2026-02-01", "2026-03-01"], dtype="datetime64[s]")
+    one, numbers = (0.0,) * D, np.arange(4)
+    known = Preprocessing(
+        feature_set="small", feature_set_version=1, feature_set_digest="small", hours=T, channel_names=tuple(CHANNELS),
+        units=("",) * D, fill=("forward",) * D, mean=one, std=(1.0,) * D, default=one, fitted_on_stays=4,
+        fitted_on_patients=4,
+    )  # fmt: skip
+    StayDataset(
+        x=_x()[:4], observed=np.ones((4, T, D), dtype=bool), ids=numbers, patient_ids=numbers,
+        labels=np.zeros(4, dtype=np.float32), splits=np.full(4, "later"),
+        windows=admitted.astype("datetime64[M]").astype(str), admitted=admitted,
+        times=tuple(range(T)), channel_names=tuple(CHANNELS), preprocessing=known,
+    ).save(tmp_path / "icu")  # fmt: skip
+    assert len(open_data(str(tmp_path / "icu"), Reading(window=window)).sequences) == stays
 
 
 def _run(*arguments: object) -> Result:

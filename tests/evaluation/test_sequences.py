@@ -111,3 +111,21 @@ def test_an_array_of_float32_is_neither_copied_nor_written_to() -> None:
     assert not np.shares_memory(padded.x, x)
     assert (padded.x[1, 3:] == 0).all()
     np.testing.assert_array_equal(x, before)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"ids": ["a", "\ud83d"]}, "Expected ids that UTF-8 can hold"),
+        ({"channel_names": ["\udcff", "b", "c"]}, "Expected channel_names that UTF-8 can hold"),
+        ({"times": [0, "\ud800", 2, 3]}, "Expected times that UTF-8 can hold"),
+        (
+            {"targets": np.array([None, "a"], dtype=object)},
+            "numbers or names, but got NoneType",
+        ),
+        ({"observed": np.full((2, 4, 3), 0.5)}, "Expected observed to be True or False"),
+    ],
+)
+def test_what_no_file_can_hold_is_refused_at_the_door(given: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        as_sequences(np.zeros((2, 4, 3)), **given)

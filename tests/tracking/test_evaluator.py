@@ -208,3 +208,30 @@ def test_a_plain_function_of_labels_is_explained_beside_the_default_evaluator(
     assert len(said) == 2
     assert "labels alone" in said[0]
     assert "a plain function or an endpoint answers with predictions only" in said[1]
+
+
+def test_targets_and_classes_go_by_their_names(store: Path, network: GRUClassifier) -> None:
+    names = ["survives", "dies"]
+    labels = {"class_names": names}
+    info = dynamask_mlflow.log_model(network, name="gru", task="classification", input_example=X[:2], labels=labels)
+    told = data()
+    by_name = mlflow.data.from_sequences(told.features, targets=[names[int(y)] for y in told.targets])
+    asked = {"default": {"log_model_explainability": False}, "dynamask": {**QUICK, "target": "dies"}}
+    result = mlflow.models.evaluate(
+        info.model_uri, by_name, model_type="classifier", evaluators=["default", "dynamask"], evaluator_config=asked
+    )
+    by_number = mlflow.models.evaluate(
+        info.model_uri, told, model_type="classifier", evaluators=["default", "dynamask"], evaluator_config=asked
+    )
+    assert result.metrics["accuracy_score"] == by_number.metrics["accuracy_score"] > 0.8
+    assert result.metrics["dynamask/ce"] == by_number.metrics["dynamask/ce"]
+
+
+def test_targets_by_name_without_names_of_classes_leave_the_default_evaluator_out_with_one_line(
+    store: Path, saved: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    told = data()
+    by_name = mlflow.data.from_sequences(told.features, targets=[f"class {y}" for y in told.targets])
+    result = mlflow.models.evaluate(saved, by_name, model_type="classifier", evaluator_config={"dynamask": QUICK})
+    assert result.metrics["dynamask/instances"] == 6
+    assert "labels={'class_names': [...]}" in caplog.text

@@ -290,3 +290,15 @@ def test_malformed_settings_are_named(saved: str, tmp_path: Path, change: dict[s
     path.write_text("[]")
     with pytest.raises(ValueError, match="but got list"):
         dynamask_mlflow.load_model(str(tmp_path / "m"))
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [("chanel_names", "Did you mean 'channel_names'"), ("class_names", r"labels=\{'class_names': \.\.\.\}")],
+)
+def test_an_option_that_nothing_takes_is_named(network: GRUClassifier, tmp_path: Path, option: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        dynamask_mlflow.save_model(
+            network, tmp_path / "gru", task="classification", input_example=X[:1], **{option: ["a", "b"]}
+        )
+    assert not (tmp_path / "gru").exists()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import mlflow
@@ -70,7 +71,7 @@ def test_times_may_be_dates() -> None:
         (
             TABLE.assign(hr=[1, np.nan, 1, 1, 1]),
             {},
-            "1 cells are NaN or infinite, the first at id 'b', time 0",
+            "1 are missing, the first of 'hr' of 'b' at '0'",
         ),
         (TABLE, {"fill": "backward"}, "Expected fill to be a number or one of"),
         (TABLE, {"channels": []}, "Expected at least one channel"),
@@ -79,3 +80,60 @@ def test_times_may_be_dates() -> None:
 def test_bad_tables_are_named(table: pd.DataFrame, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         mlflow.data.from_long_frame(table, **{**WIDE, **options})
+
+
+def plant() -> pd.DataFrame:
+    """Two pumps, minutes of different days; one minute is missing."""
+    first, second = pd.Timestamp("2026-03-01 08:00"), pd.Timestamp("2026-03-09 21:30:10")
+    minutes = [first + pd.Timedelta(minutes=m) for m in (0, 1, 3)]
+    minutes += [second + pd.Timedelta(minutes=m) for m in (0, 1)]
+    return pd.DataFrame({"pump": ["a"] * 3 + ["b"] * 2, "at": minutes, "flow": [1.0, 2.0, 4.0, 5.0, 6.0]})
+
+
+@pytest.mark.parametrize("kind", ["timestamps", "text", "durations"])
+def test_times_may_count_from_each_sequences_own_first_row(kind: str) -> None:
+    table = plant()
+    if kind == "text":
+        table["at"] = table["at"].astype(str)
+    elif kind == "durations":
+        table["at"] = table["at"] - pd.Timestamp("2026-01-01")
+    columns: dict[str, Any] = {"id": "pump", "time": "at", "channels": ["flow"], "fill": "forward"}
+    dataset = mlflow.data.from_long_frame(table, **columns, since_start="minutes")
+    assert dataset.sequences.times == (0, 1, 3)
+    np.testing.assert_array_equal(dataset.features[:, :, 0], [[1, 2, 4], [5, 6, 0]])
+    np.testing.assert_array_equal(dataset.sequences.lengths, [3, 2])
+
+
+def test_sequences_with_hardly_a_time_in_common_are_told_the_way_out(caplog: pytest.LogCaptureFixture) -> None:
+    later = [plant().assign(pump=str(n), at=plant()["at"] + pd.Timedelta(n, "D")) for n in range(40)]
+    table = pd.concat(later).drop_duplicates(["pump", "at"])
+    mlflow.data.from_long_frame(table, id="pump", time="at", channels=["flow"], fill=0.0)
+    assert "since_start='minutes'" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "words"),
+    [
+        ({}, {}, "the first of 'flow' of 'b' at '2026-03-01 08:00:00'. Fill them with fill='forward'"),
+        ({}, {"since_start": "weeks"}, "one of seconds, minutes, hours, days, but got 'weeks'"),
+        ({"at": [0, 1, 2, 0, 1]}, {"since_start": "minutes"}, "Expected timestamps in 'at'"),
+        ({"at": ["?", "1", "2", "0", "1"]}, {"since_start": "minutes"}, "Expected timestamps in 'at'"),
+        ({"at": [0, "1", 2, 0, 1]}, {"fill": 0.0}, "Expected values of one kind in 'at'"),
+        ({"flow": pd.date_range("2026", periods=5)}, {"fill": 0.0}, "flow hold timestamps"),
+        ({}, {"fill": True}, "Expected fill to be a number or one of"),
+        ({}, {"targets": "flow"}, "Expected different columns"),
+        ({"flow": [1, "high", 2, 3, 4]}, {"fill": 0.0}, "Expected channels of numbers, but 'flow' (object)"),
+    ],
+)
+def test_what_a_table_lacks_is_said_with_the_way_out(
+    change: dict[str, Any], options: dict[str, Any], words: str
+) -> None:
+    table = plant().assign(**{name: pd.Series(values, dtype=object).infer_objects() for name, values in change.items()})
+    with pytest.raises(ValueError, match=re.escape(words)):
+        mlflow.data.from_long_frame(table, id="pump", time="at", channels=["flow"], **options)
+
+
+def test_a_grid_that_would_take_all_memory_is_refused_before_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DYNAMASK_MAX_BYTES", "30")
+    with pytest.raises(ValueError, match="would take 40"):
+        mlflow.data.from_long_frame(plant(), id="pump", time="at", channels=["flow"], fill=0.0)

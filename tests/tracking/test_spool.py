@@ -34,6 +34,7 @@ from dynamask_mlflow.tracking.spool import (
     find_spools,
     new_spool,
     read_manifest,
+    release,
     write_manifest,
 )
 from dynamask_mlflow.tracking.upload import upload
@@ -75,6 +76,15 @@ def test_a_full_disk_is_named_before_the_fits(store: Path, saved: str, monkeypat
     with pytest.raises(MlflowException, match=r"Expected \d+ MB free for the results in .*, but there are 5 MB"):
         evaluate(saved, spool=str(store / "spool"))
     assert list((store / "spool").iterdir()) == []
+
+
+def test_the_room_for_results_is_taken_before_the_fits(tmp_path: Path) -> None:
+    needed = 1 << 20
+    spool = new_spool(str(tmp_path), "abc", needed)
+    taken = sum(path.stat().st_blocks * 512 for path in spool.iterdir())
+    assert taken >= needed
+    release(spool)
+    assert sum(path.stat().st_blocks * 512 for path in spool.iterdir() if path.is_file()) < needed
 
 
 def test_an_error_or_an_interrupt_in_the_fits_leaves_no_spool(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any
 from unittest.mock import patch
 
@@ -22,8 +22,6 @@ from dynamask_mlflow.experiments.arena.rows import ROWS, Row
 from dynamask_mlflow.experiments.protocol import Case
 from dynamask_mlflow.masks import forward_answer, sequence_answer
 from dynamask_mlflow.masks.coefficients import FORWARD_WEIGHTS, WEIGHTS, CoefficientWeights, cell_features, coefficients
-
-FEATURES = tuple(field.name for field in fields(CoefficientWeights) if field.name != "intercept")
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,66 @@
+"""Artifacts from the server, in a folder that goes with this process.
+
+`mlflow.artifacts.download_artifacts` downloads into the system's folder for temporary files and leaves it there: a copy
+of the model, and of the stays that a reference keeps, for every audit.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+_PREFIX = "dynamask-downloads-"
+_OLD = 24 * 3600  # seconds: a process of another container may live although its number is unknown here
+_folders: dict[int, str] = {}
+
+
+def download(
+    artifact_uri: str | None = None,
+    *,
+    run_id: str | None = None,
+    artifact_path: str | None = None,
+    dst_path: str | None = None,
+) -> Path:
+    """An artifact by its URI, or by its run and path.
+
+    Args:
+        dst_path: a folder to keep it in. By default it is there until this process ends.
+    """
+    from mlflow.artifacts import download_artifacts
+
+    folder = dst_path or new_folder()
+    what = {"artifact_uri": artifact_uri, "run_id": run_id, "artifact_path": artifact_path}
+    return Path(download_artifacts(**what, dst_path=folder))
+
+
+def new_folder() -> str:
+    """An empty folder that goes with this process, for loaders of MLflow that take a `dst_path`."""
+    process = os.getpid()
+    if process not in _folders:
+        _remove_forgotten()
+        _folders[process] = tempfile.mkdtemp(prefix=f"{_PREFIX}{process}-")
+        atexit.register(_remove_own, process)
+    return tempfile.mkdtemp(dir=_folders[process])
+
+
+def _remove_own(process: int) -> None:
+    if os.getpid() == process:  # not in a fork, which ends before its parent
+        shutil.rmtree(_folders.pop(process), ignore_errors=True)
+
+
+def _remove_forgotten() -> None:
+    """Folders of processes that were killed."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError, ValueError):
+            about = folder.lstat()
+            ours = about.st_uid == os.getuid() and folder.is_dir() and not folder.is_symlink()
+            if ours and time.time() - about.st_mtime > _OLD:
+                try:
+                    os.kill(int(folder.name.removeprefix(_PREFIX).partition("-")[0]), 0)
+                except ProcessLookupError:
+                    shutil.rmtree(folder, ignore_errors=True)
