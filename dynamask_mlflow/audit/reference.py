@@ -150,7 +150,7 @@ def plan_reference(request: ReferenceRequest, shards: int | None = None, least: 
     >>> source = AuditSource(model="models:/icu-mortality@champion", data="icu", window="2025-06")
     >>> request = prepare_reference(source, AuditConfig(reference_instances=100, anchors=5))
     >>> [Path(uri).stem.partition("-")[2] for uri in plan_reference(request, shards=2)]
-    ['window', 'window', 'anchors', 'rounding', 'noise0']
+    ['window', 'window', 'predicted', 'anchors', 'rounding', 'noise0']
     """
     config, stays = request.config, request.stays
     window = ShardGroup(model=request.model, source=stays, config=config)

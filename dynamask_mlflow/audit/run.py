@@ -169,7 +169,7 @@ def plan_audit(request: AuditRequest, shards: int | None = None, least: int = 1)
     >>> source = AuditSource(model="models:/icu-mortality@champion", data="icu", window="2026-03")
     >>> uris = plan_audit(prepare_audit(source, config), shards=2)
     >>> [Path(uri).stem.partition("-")[2] for uri in uris]
-    ['window', 'window', 'canary']
+    ['window', 'window', 'predicted', 'canary']
     """
     if request.blockers:
         return []
