@@ -60,11 +60,13 @@ def predict_window(
     """Predict without a mask, which costs next to nothing; the shares of attention are NaN."""
     begin = time.perf_counter()
     explainer = Explainer(network, task, config.fit_config())
-    keep_mask = config.measured_only or takes_mask(network, sequences, explainer.config)
-    answers = explainer.predict_each(sequences if keep_mask else replace(sequences, observed=None))
-    failures = {sequences.ids[row]: reason_of(error) for row, error in answers.failures.items()}
-    if not len(answers.rows):
+    keep_mask = config.measured_only or sequences.observed_is_input(network, explainer.config)
+    try:
+        answers = explainer.predict_each(sequences if keep_mask else replace(sequences, observed=None))
+    except Exception as error:  # every single stay failed
+        failures = {name: reason_of(error) for name in sequences.ids}
         return _nothing(sequences, failures, time.perf_counter() - begin)
+    failures = {sequences.ids[row]: reason_of(error) for row, error in answers.failures.items()}
     outputs = np.concatenate([part for _, part in answers.parts])
     return replace(
         _nothing(sequences, failures, time.perf_counter() - begin, len(answers.rows)),
