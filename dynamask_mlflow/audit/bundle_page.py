@@ -42,6 +42,7 @@ _PLAN = {
     "audits_per_year": "Audits a year over which that chance is spent",
     "instances": "Stays of a window that are explained",
     "reference_instances": "Stays of the reference that are explained",
+    "predicted_instances": "Stays of a window, and of the reference, whose predictions and outcomes are compared",
     "minimum": "With fewer stays the verdict is inconclusive",
     "effect": "Share of attention that must surely have moved for drift",
     "tolerance": "Share of attention above which a move would matter; ok is proven below it",
@@ -128,7 +129,8 @@ def _summary(current: Sequence[BundledAudit], total: int) -> str:
     counts = {state: sum(audit.state == str(state) for audit in current) for state in State}
     told = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
     sites = len({audit.site for audit in current})
-    more = f" {total - len(current)} more were superseded by later data." if total > len(current) else ""
+    rest = total - len(current)
+    more = f" {rest} more {'was' if rest == 1 else 'were'} superseded by later data or outcomes." if rest else ""
     return f"{len(current)} audits of {sites} site{'s' if sites > 1 else ''}: {told}.{more}"
 
 
@@ -186,7 +188,9 @@ def _plan(plan: Mapping[str, Any]) -> str:
         if name not in _PLAN and name in defaults and _value(value) != _value(defaults[name])
     ]
     more = f'<p class="soft">Also changed from the default: {escape("; ".join(other))}.</p>' if other else ""
-    return f"<p>Used for: {escape('; '.join(plan['audits']))}.</p>{_table(('What', 'Set to'), rows)}{more}"
+    return (
+        f"<p>Used for: {escape('; '.join(dict.fromkeys(plan['audits'])))}.</p>{_table(('What', 'Set to'), rows)}{more}"
+    )
 
 
 def _value(value: Any) -> str:

@@ -18,7 +18,7 @@ from dynamask_mlflow.audit.items import ItemRows, read_items
 from dynamask_mlflow.audit.records import AuditRequest
 from dynamask_mlflow.audit.reference import Reference, load_reference, with_outcomes
 from dynamask_mlflow.audit.runs import download
-from dynamask_mlflow.audit.shards import gather_role
+from dynamask_mlflow.audit.shards import gather_role, with_predictions
 from dynamask_mlflow.audit.verdict import detect_violations, detect_warnings
 from dynamask_mlflow.audit.windows import admission_days, load_stays, parse_window, with_facts
 
@@ -66,7 +66,10 @@ def compare_shards(
             f"Expected a reference with deciles of its inputs, but {stored.run_id} has none; build it anew."
         )
     rows = np.asarray(request.rows, dtype=np.intp)
-    current = with_outcomes(current, request.data, rows, config).coded(stored.edges)
+    old_window = gather_role(uris, "old_window")
+    if old_window is None:
+        current = with_predictions(current, uris)
+    current = with_outcomes(current, request.data, request.all_rows, config).coded(stored.edges)
     current = with_facts(current, request.data, rows, config, stored.edges)
     reference, label, compared_with = stored.measured, stored.window, stored.run_id
     if config.reference == "rolling":
@@ -74,10 +77,10 @@ def compare_shards(
         if complete:
             compared_with, label = complete[-1].run_id, complete[-1].window
             reference = _measured_of(compared_with)
-    old_window = gather_role(uris, "old_window")
     under, chosen = "", []
     if old_window is not None:
-        old_window = with_outcomes(old_window, request.data, rows, config).coded(stored.edges)
+        old_window = with_predictions(old_window, uris)
+        old_window = with_outcomes(old_window, request.data, request.all_rows, config).coded(stored.edges)
         old_window = with_facts(old_window, request.data, rows, config, stored.edges)
         under = f"version {stored.model.version}"
     elif config.reference != "rolling":
@@ -162,7 +165,12 @@ def trend_entries(
 
 def trend_label(entries: Sequence[AuditEntry]) -> str:
     """Which windows with which stays were tested together; the same for the same trend."""
-    return ", ".join(f"{entry.window}:{entry.content[:12]}" for entry in entries)
+    return ", ".join(trend_name(entry.window, entry.content) for entry in entries)
+
+
+def trend_name(window: str, content: str) -> str:
+    """A window with its stays, as the label of a trend names it."""
+    return f"{window}:{content[:12]}"
 
 
 def _moved(entry: AuditEntry, config: AuditConfig) -> bool:

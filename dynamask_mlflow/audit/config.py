@@ -38,6 +38,9 @@ class StaySettings(Settings):
     """Attention is the mean of the nested masks up to this area, on a logarithmic scale."""
     instances: Positive | None = 200
     """Stays of a window to explain, drawn by the seed; None for all."""
+    predicted_instances: Count | None = 4000
+    """Stays of a window, and of the reference, whose predictions and outcomes are compared, the explained ones among
+    them; they need no mask. None for all, 0 for the explained ones alone."""
     minimum: Positive = 100
     """With fewer stays the verdict is inconclusive."""
     max_failures: Annotated[float, Field(ge=0, le=1)] = 0.1
@@ -225,14 +228,17 @@ def _spec(value: Any) -> str:
 
 
 # Of an audit's own chance of a false alarm: attention in this window, in the last few windows together, the masks'
-# quality, the predictions, what they are worth, the inputs of important channels, and those inputs within slices.
+# quality, the predictions, what they are worth, their calibration in this window and in the last few together, the
+# inputs of important channels, and those inputs within slices.
 # Attention and quality also need a move of some size, which chance hardly ever makes: their part can be small.
 SPENDING = {
     "attention": 0.2,
     "trend": 0.15,
     "quality": 0.05,
-    "predictions": 0.2,
-    "performance": 0.2,
+    "predictions": 0.15,
+    "performance": 0.05,
+    "calibration": 0.12,
+    "calibration_trend": 0.08,
     "inputs": 0.12,
     "slices": 0.08,
 }

@@ -54,6 +54,28 @@ def explain_window(
     return ExplainedWindow.concatenate(parts, keep)
 
 
+def predict_window(
+    network: torch.nn.Module, sequences: Sequences, patients: NDArray[np.str_], *, task: str, config: AuditConfig
+) -> ExplainedWindow:
+    """Predict without a mask, which costs next to nothing; the shares of attention are NaN."""
+    begin = time.perf_counter()
+    explainer = Explainer(network, task, config.fit_config())
+    keep_mask = config.measured_only or sequences.observed_is_input(network, explainer.config)
+    try:
+        answers = explainer.predict_each(sequences if keep_mask else replace(sequences, observed=None))
+    except Exception as error:  # every single stay failed
+        failures = {name: reason_of(error) for name in sequences.ids}
+        return _nothing(sequences, failures, time.perf_counter() - begin)
+    failures = {sequences.ids[row]: reason_of(error) for row, error in answers.failures.items()}
+    outputs = np.concatenate([part for _, part in answers.parts])
+    return replace(
+        _nothing(sequences, failures, time.perf_counter() - begin, len(answers.rows)),
+        ids=np.asarray(sequences.ids, dtype=np.str_)[answers.rows],
+        patients=patients[answers.rows].astype(np.str_),
+        numbers={"risk": risk(outputs, task), **_classes(outputs, task)},
+    )
+
+
 def _measure(
     explainer: Explainer, sequences: Sequences, patients: NDArray[np.str_], config: AuditConfig, keep: int
 ) -> ExplainedWindow:
@@ -201,20 +223,21 @@ def _somebody_else(patients: NDArray[np.str_]) -> NDArray[np.intp]:
     return chosen
 
 
-def _nothing(sequences: Sequences, failures: dict[str, str], seconds: float) -> ExplainedWindow:
+def _nothing(sequences: Sequences, failures: dict[str, str], seconds: float, stays: int = 0) -> ExplainedWindow:
+    """So many stays without a mask."""
     _, steps, channels = sequences.x.shape
     empty = np.zeros(0, dtype=np.float64)
     names = ("area", "entropy", "risk", "ce", "acc", "own", "other", "mean_map")
     return ExplainedWindow(
         ids=np.zeros(0, dtype=np.str_),
         patients=np.zeros(0, dtype=np.str_),
-        by_channel=np.zeros((0, channels)),
-        by_time=np.zeros((0, steps)),
+        by_channel=np.full((stays, channels), np.nan),
+        by_time=np.full((stays, steps), np.nan),
         numbers=dict.fromkeys(names, empty),
-        values=np.zeros((0, channels)),
-        missing=np.zeros((0, channels)),
-        codes=np.zeros((0, 0), dtype=np.int8),
-        effects=np.zeros((0, channels)),
+        values=np.full((stays, channels), np.nan),
+        missing=np.full((stays, channels), np.nan),
+        codes=np.zeros((stays, 0), dtype=np.int8),
+        effects=np.full((stays, channels), np.nan),
         attention=np.zeros((steps, channels)),
         masks=np.zeros((0, steps, channels), dtype=np.float32),
         failures=failures,

@@ -19,6 +19,28 @@ from dynamask_mlflow.audit.statistics import Codes, decile_codes, decile_edges
 SCHEMA_VERSION = 2
 _BY_STAY = ("ids", "patients", "by_channel", "by_time", "values", "missing", "codes", "effects")
 _ARRAYS = (*_BY_STAY, "attention", "masks")
+_PREDICTED = "predicted/"
+
+
+@dataclass(frozen=True, eq=False)
+class PredictedStays:
+    """Predictions of N stays, explained or not.
+
+    Attributes:
+        ids, patients: (N,) text.
+        numbers: name -> (N,): "risk"; "class", if there are more than two; "label", NaN where it is not known.
+    """
+
+    ids: NDArray[np.str_]
+    patients: NDArray[np.str_]
+    numbers: Mapping[str, NDArray[np.float64]]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def with_number(self, name: str, by_id: Mapping[str, float]) -> PredictedStays:
+        """One more number a stay; NaN where none is given."""
+        return replace(self, numbers={**self.numbers, name: _by_id(self.ids, by_id)})
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +63,7 @@ class ExplainedWindow:
         channel_names, times: names of the axes. record: how it was made (JSON-able).
         attributes: name -> (N,) text, such as "sex" -> "female"; "" where unknown. None until they are asked for.
         shift_codes: (N, 3 d) codes of the mean values in each shift of the day; empty until they are asked for.
+        predicted: more stays of the window, which were predicted, but not explained.
     """
 
     ids: NDArray[np.str_]
@@ -60,6 +83,7 @@ class ExplainedWindow:
     record: Mapping[str, Any] = field(default_factory=dict)
     attributes: Mapping[str, NDArray[np.str_]] = field(default_factory=dict)
     shift_codes: Codes = field(default_factory=lambda: np.zeros((0, 0), dtype=np.int8))
+    predicted: PredictedStays | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -72,6 +96,20 @@ class ExplainedWindow:
     @property
     def shares(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         return self.by_channel, self.by_time
+
+    @property
+    def predictions(self) -> PredictedStays:
+        """Of all stays of the window, explained or not: the numbers that both have."""
+        names = [name for name in ("risk", "class", "label") if name in self.numbers]
+        own = PredictedStays(self.ids, self.patients, {name: self.numbers[name] for name in names})
+        more = self.predicted
+        if more is None or not len(more):
+            return own
+        return PredictedStays(
+            np.concatenate([own.ids, more.ids]),
+            np.concatenate([own.patients, more.patients]),
+            {name: np.concatenate([own.numbers[name], more.numbers[name]]) for name in names if name in more.numbers},
+        )
 
     def mean_shares(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
         """Mean shares by channel (d,), by time (T,) and by cell (T, d)."""
@@ -102,11 +140,11 @@ class ExplainedWindow:
 
     def with_number(self, name: str, by_id: Mapping[str, float]) -> ExplainedWindow:
         """One more number a stay; NaN where none is given."""
-        found = np.array([by_id.get(str(stay), np.nan) for stay in self.ids], dtype=np.float64)
-        return replace(self, numbers={**self.numbers, name: found})
+        more = None if self.predicted is None else self.predicted.with_number(name, by_id)
+        return replace(self, numbers={**self.numbers, name: _by_id(self.ids, by_id)}, predicted=more)
 
     def take(self, rows: NDArray[Any]) -> ExplainedWindow:
-        """Some of the stays, by positions or booleans, without masks and failures."""
+        """Some of the stays, by positions or booleans, without masks, failures and stays that were only predicted."""
         return replace(
             self,
             **{name: getattr(self, name)[rows] for name in _BY_STAY},
@@ -115,6 +153,7 @@ class ExplainedWindow:
             shift_codes=self.shift_codes[rows] if len(self.shift_codes) else self.shift_codes,
             masks=self.masks[:0],
             failures={},
+            predicted=None,
         )
 
     @classmethod
@@ -164,6 +203,9 @@ class ExplainedWindow:
         arrays |= {f"number/{name}": values for name, values in self.numbers.items()}
         arrays |= {f"attribute/{name}": column for name, column in self.attributes.items()}
         arrays["shift_codes"] = self.shift_codes
+        if self.predicted is not None:
+            more = {"ids": self.predicted.ids, "patients": self.predicted.patients, **self.predicted.numbers}
+            arrays |= {f"{_PREDICTED}{name}": values for name, values in more.items()}
         arrays["meta"] = np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8)
         buffer = BytesIO()
         np.savez_compressed(buffer, **arrays)
@@ -192,4 +234,14 @@ class ExplainedWindow:
             record=meta["record"],
             attributes={name: stored[f"attribute/{name}"] for name in meta.get("attributes", ())},
             shift_codes=stored.get("shift_codes", np.zeros((0, 0), dtype=np.int8)),
+            predicted=_predicted(stored),
         )
+
+
+def _predicted(stored: Mapping[str, NDArray[Any]]) -> PredictedStays | None:
+    found = {name.removeprefix(_PREDICTED): stored[name] for name in stored if name.startswith(_PREDICTED)}
+    return PredictedStays(found.pop("ids"), found.pop("patients"), found) if found else None
+
+
+def _by_id(ids: NDArray[np.str_], by_id: Mapping[str, float]) -> NDArray[np.float64]:
+    return np.array([by_id.get(str(stay), np.nan) for stay in ids], dtype=np.float64)

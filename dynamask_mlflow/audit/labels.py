@@ -7,21 +7,25 @@ import logging
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dynamask_mlflow._model_uri import registered_name
 from dynamask_mlflow._provenance import digest
 from dynamask_mlflow.audit import tags as t
 from dynamask_mlflow.audit.bundle import CONFIG
+from dynamask_mlflow.audit.compare_shards import Comparison, trend_name
 from dynamask_mlflow.audit.comparison import compare_arrays, load_arrays
 from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.errors import AuditError
 from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.history import AuditEntry, audit_history
+from dynamask_mlflow.audit.page import render_audit
 from dynamask_mlflow.audit.records import EXPERIMENT
-from dynamask_mlflow.audit.reporting import SUBGROUPS, VERDICT_FILE, VIOLATIONS
+from dynamask_mlflow.audit.reporting import REPORT, SUBGROUPS, VERDICT_FILE, VIOLATIONS
 from dynamask_mlflow.audit.runs import (
     close_run,
     conclude_run,
@@ -52,6 +56,15 @@ class Relabelled:
     run_id: str
 
 
+@dataclass(frozen=True)
+class Renewed:
+    """The run that supersedes an audit, and how both are named in the trends of later windows."""
+
+    run_id: str
+    before: str
+    after: str
+
+
 def add_labels(model: str, labels: Labels, experiment: str = EXPERIMENT) -> list[Relabelled]:
     """Conclude every current audit of a registered model again for which there are new outcomes.
 
@@ -70,9 +83,10 @@ def add_labels(model: str, labels: Labels, experiment: str = EXPERIMENT) -> list
     entries = audit_history(experiment, name, superseded=False)
     if not entries:
         raise AuditError(f"Expected audits of {name!r} in the experiment {experiment!r}, but there are none.")
-    found = []
-    for entry in entries:
-        done = _relabel(entry, labels, experiment)
+    found: list[Relabelled] = []
+    renewed: dict[str, Renewed] = {}
+    for entry in sorted(entries, key=lambda each: each.start):  # trends look back, never ahead
+        done = _relabel(entry, labels, experiment, renewed)
         if done is not None:
             found.append(done)
     for version in {each.version for each in found}:
@@ -99,7 +113,8 @@ def read_labels(path: str | Path) -> dict[str, float]:
     return {str(stay): float(y) for stay, y, ok in zip(stays, outcomes, known, strict=True) if ok}
 
 
-def _relabel(entry: AuditEntry, labels: Labels, experiment: str) -> Relabelled | None:
+def _relabel(entry: AuditEntry, labels: Labels, experiment: str, renewed: dict[str, Renewed]) -> Relabelled | None:
+    """Conclude one audit again, if its own outcomes, or those of the windows before it, changed."""
     try:
         config = AuditConfig.from_mapping(read_artifact_json(entry.run_id, CONFIG))
         arrays = load_arrays(entry.run_id, download)
@@ -108,10 +123,22 @@ def _relabel(entry: AuditEntry, labels: Labels, experiment: str) -> Relabelled |
         return None
     known = _named(labels, config)
     current, added = _with_labels(arrays.current, known)
-    if not added:
+    before = [renewed[run] for run in arrays.made_from.earlier if run in renewed]
+    if not added and not before:
         return None
-    old_window = None if arrays.old_window is None else _with_labels(arrays.old_window, known)[0]
-    arrays = replace(arrays, current=current, old_window=old_window)
+    arrays = replace(
+        arrays,
+        current=current,
+        old_window=None if arrays.old_window is None else _with_labels(arrays.old_window, known)[0],
+        earlier=tuple(_with_labels(part, known)[0] for part in arrays.earlier),
+        made_from=replace(
+            arrays.made_from,
+            earlier=tuple(renewed[run].run_id if run in renewed else run for run in arrays.made_from.earlier),
+        ),
+    )
+    trend = entry.trend
+    for each in before:
+        trend = trend.replace(each.before, each.after)
     stored = read_artifact_json(entry.run_id, VERDICT_FILE)
     content = digest(["labels", entry.content, sorted(known.items())])
     about = {key: stored[key] for key in ("model", "version", "site", "window", "reference_run_id")}
@@ -123,16 +150,34 @@ def _relabel(entry: AuditEntry, labels: Labels, experiment: str) -> Relabelled |
             **arrays.save(Path(folder)),
             VERDICT_FILE: verdict.to_json(),
             VIOLATIONS: verdict.violations_json(),
+            **_page(verdict, Comparison(result, arrays, trend), entry, config, experiment),
             CONFIG: json.dumps(config.to_dict(), indent=1),
         }
         if result.groups is not None:
             files[SUBGROUPS] = result.groups.to_json()
         stamp = parse_window(entry.window).stop_ms
         upload_results(run_id, files, verdict.metrics, timestamp=stamp, dataset=("labels", content[:36]))
-    conclude_run(run_id, verdict, entry.trend)
+    conclude_run(run_id, verdict, trend)
     close_run(run_id)
     link_superseded(audit_history(experiment, stored["model"], entry.version, site=entry.site), run_id)
+    renewed[entry.run_id] = Renewed(run_id, trend_name(entry.window, entry.content), trend_name(entry.window, content))
     return Relabelled(entry.window, entry.site, entry.version, added, str(entry.verdict), verdict, run_id)
+
+
+def _page(
+    verdict: Verdict, found: Comparison, entry: AuditEntry, config: AuditConfig, experiment: str
+) -> dict[str, str]:
+    """The page of the audit, as it is with the new outcomes."""
+    others = audit_history(experiment, verdict.model, entry.version, superseded=False, site=entry.site)
+    page = render_audit(
+        verdict,
+        found,
+        [other for other in others if other.start < entry.start],
+        config,
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        task=found.current.record.get("config", {}).get("task", "classification"),
+    )
+    return {} if page is None else {REPORT: page}
 
 
 def _named(labels: Labels, config: AuditConfig) -> Labels:
@@ -145,7 +190,17 @@ def _named(labels: Labels, config: AuditConfig) -> Labels:
 
 def _with_labels(stays: ExplainedWindow, labels: Labels) -> tuple[ExplainedWindow, int]:
     """The stays with the outcomes that are given, the others as they were; and how many changed."""
-    before = stays.numbers.get("label", np.full(len(stays), np.nan))
-    after = np.array([labels.get(str(stay), old) for stay, old in zip(stays.ids, before, strict=True)])
-    changed = int((~np.isclose(before, after, equal_nan=True)).sum())
-    return replace(stays, numbers={**stays.numbers, "label": after}), changed
+    numbers, changed = _relabelled(stays.ids, stays.numbers, labels)
+    more = stays.predicted
+    if more is not None:
+        beside, others = _relabelled(more.ids, more.numbers, labels)
+        more, changed = replace(more, numbers=beside), changed + others
+    return replace(stays, numbers=numbers, predicted=more), changed
+
+
+def _relabelled(
+    ids: NDArray[np.str_], numbers: Mapping[str, NDArray[np.float64]], labels: Labels
+) -> tuple[dict[str, NDArray[np.float64]], int]:
+    before = numbers.get("label", np.full(len(ids), np.nan))
+    after = np.array([labels.get(str(stay), old) for stay, old in zip(ids, before, strict=True)])
+    return {**numbers, "label": after}, int((~np.isclose(before, after, equal_nan=True)).sum())

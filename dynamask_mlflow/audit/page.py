@@ -48,7 +48,10 @@ TESTS = {
     "brier": "Brier score in this window",
     "calibration_reference": "Observed minus predicted in the reference window",
     "calibration": "Observed minus predicted in this window",
+    "predicted_stays": "Stays of this window with a prediction",
     "labelled": "Stays of this window with a known outcome",
+    "calibration_trend": "Observed minus predicted in the last windows together",
+    "calibration_trend_p_value": "p-value of that, against the reference",
     "inputs_moved": "Channels whose inputs moved",
     "trend_p_value": "p-value of the last windows together",
     "trend_moved_channels": "Attention moved between channels in the last windows together",
@@ -57,7 +60,7 @@ TESTS = {
     "canary_each": "Canary: share moved in the median anchor",
     "trust_wins_other": "Trust: stays won against another patient's mask",
     "trust_wins_mean_map": "Trust: stays won against the mean map",
-    "instances": "Stays compared",
+    "instances": "Stays explained",
     "left_out": "Stays left out",
 }
 # Numbers of masks shown for each stay; a model of values has the squared error in place of CE and ACC.

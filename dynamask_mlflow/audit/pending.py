@@ -16,7 +16,7 @@ from dynamask_mlflow.audit.models import resolve_model
 from dynamask_mlflow.audit.records import AuditSource
 from dynamask_mlflow.audit.reference import pinned_reference, previous_reference, reference_record
 from dynamask_mlflow.audit.run import identify
-from dynamask_mlflow.audit.windows import Window, draw, find_rows, parse_window, read_arrays
+from dynamask_mlflow.audit.windows import Window, draw, draw_more, find_rows, parse_window, read_arrays
 
 PERIODS = {"day": "D", "month": "M", "year": "Y"}
 
@@ -56,7 +56,8 @@ def pending_windows(
             continue
         population = find_rows(data, span, split)
         rows = draw(population, config.instances, config.seed, span.label)
-        content = content_digest(data, rows, len(population))
+        more = draw_more(population, rows, config.predicted_instances, config.seed, span.label)
+        content = content_digest(data, np.concatenate([rows, more]), len(population))
         identity = identify(ref, replace(source, window=span.label), content, config, reference)
         if (identity.series, span.label, content, reference) not in done:
             found.append(label)

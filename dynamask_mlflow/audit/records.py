@@ -7,6 +7,9 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.identity import DEFAULT_SITE
 from dynamask_mlflow.audit.models import ModelRef
@@ -50,7 +53,8 @@ class Request:
     """One run that was opened, with all that its later steps need.
 
     Attributes:
-        model: the version. rows: of the stays that were drawn. content: a digest of them.
+        model: the version. rows: of the stays that were drawn to be explained. predicted_rows: of more stays, which are
+            predicted only. content: a digest of all of them.
         store: folder of the shards. run_id: of MLflow. key: the same for the same work.
     """
 
@@ -68,6 +72,12 @@ class Request:
     experiment: str
     run_id: str
     key: str
+    predicted_rows: tuple[int, ...] = ()
+
+    @property
+    def all_rows(self) -> NDArray[np.intp]:
+        """Of all stays, explained or only predicted."""
+        return np.asarray([*self.rows, *self.predicted_rows], dtype=np.intp)
 
     @property
     def root(self) -> Path:
@@ -76,7 +86,7 @@ class Request:
 
     @property
     def stays(self) -> StaySource:
-        """The stays that were drawn."""
+        """The stays that are explained."""
         return StaySource(stays=self.data, rows=self.rows, hashed=self.config.hash_ids)
 
     def to_dict(self) -> dict[str, Any]:
@@ -88,7 +98,8 @@ class Request:
     def from_dict(cls, stored: Mapping[str, Any]) -> Self:
         """What `to_dict` gave, also after JSON."""
         given: dict[str, Any] = {each.name: stored[each.name] for each in fields(cls) if each.name in stored}
-        given["rows"] = tuple(int(row) for row in given["rows"])
+        for name in ("rows", "predicted_rows"):
+            given[name] = tuple(int(row) for row in given.get(name, ()))
         given["config"] = AuditConfig.from_mapping(given["config"])
         for name in ("model", "reference_model"):
             if name in given:

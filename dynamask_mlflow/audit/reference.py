@@ -31,9 +31,24 @@ from dynamask_mlflow.audit.runs import (
     source_tags,
     upload_results,
 )
-from dynamask_mlflow.audit.shards import gather_role, plan_shards, read_source, writable_store
+from dynamask_mlflow.audit.shards import (
+    gather_role,
+    plan_predictions,
+    plan_shards,
+    read_source,
+    with_predictions,
+    writable_store,
+)
 from dynamask_mlflow.audit.statistics import noise_floor, rounding_noise
-from dynamask_mlflow.audit.windows import dataset_digest, draw, find_rows, load_outcomes, parse_window, with_facts
+from dynamask_mlflow.audit.windows import (
+    dataset_digest,
+    draw,
+    draw_more,
+    find_rows,
+    load_outcomes,
+    parse_window,
+    with_facts,
+)
 from dynamask_mlflow.audit.workers import Progress, Workers
 from dynamask_mlflow.evaluation.sequences import Sequences
 from dynamask_mlflow.tracking.filters import equals
@@ -42,7 +57,10 @@ from dynamask_mlflow.tracking.upload import short_retries
 _MEASURED, _ANCHORS = "dynamask/reference.npz", "dynamask/anchors.npz"
 _INPUTS, _RECORD = "dynamask/anchor_inputs.npz", "dynamask/reference.json"
 # Beside the explainer's settings: what makes one reference of the same stays another one.
-_MADE_WITH = ("reference_instances", "anchors", "noise_seeds", "minimum", "max_failures", "hash_ids", "slices")
+_MADE_WITH = (
+    *("reference_instances", "predicted_instances", "anchors", "noise_seeds"),
+    *("minimum", "max_failures", "hash_ids", "slices"),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +109,8 @@ def prepare_reference(source: AuditSource, config: AuditConfig | None = None) ->
         raise AuditError(
             f"Expected at least {config.minimum} stays for a reference, but the window {span.label} has {len(chosen)}."
         )
-    content = content_digest(data, chosen, len(rows))
+    more = draw_more(rows, chosen, config.predicted_instances, config.seed, label)
+    content = content_digest(data, np.concatenate([chosen, more]), len(rows))
     made_with = {name: config.to_dict()[name] for name in _MADE_WITH}
     key = digest(["reference", ref.to_dict(), site, span.label, split, config.explainer_digest, made_with, content])
     tags = {
@@ -116,6 +135,7 @@ def prepare_reference(source: AuditSource, config: AuditConfig | None = None) ->
         window=span.label,
         split=split,
         rows=tuple(int(row) for row in chosen),
+        predicted_rows=tuple(int(row) for row in more),
         content=content,
         config=config,
         store=store,
@@ -131,11 +151,11 @@ def plan_reference(request: ReferenceRequest, shards: int | None = None, least: 
     >>> source = AuditSource(model="models:/icu-mortality@champion", data="icu", window="2025-06")
     >>> request = prepare_reference(source, AuditConfig(reference_instances=100, anchors=5))
     >>> [Path(uri).stem.partition("-")[2] for uri in plan_reference(request, shards=2)]
-    ['window', 'window', 'anchors', 'rounding', 'noise0']
+    ['window', 'window', 'predicted', 'anchors', 'rounding', 'noise0']
     """
     config, stays = request.config, request.stays
     window = ShardGroup(model=request.model, source=stays, config=config)
-    uris = plan_shards(window, request.store, shards, least)
+    uris = plan_shards(window, request.store, shards, least) + plan_predictions(request, request.model)
     if not config.anchors:
         return uris
     few = np.random.default_rng([config.seed, 1]).permutation(request.rows)[: config.anchors]
@@ -174,7 +194,8 @@ def finish_reference(request: ReferenceRequest, uris: Sequence[str]) -> Referenc
         )
     rows = np.asarray(request.rows, dtype=np.intp)
     edges = measured.input_edges()
-    measured = with_outcomes(measured, request.data, rows, config).coded(edges)
+    measured = with_predictions(measured, uris)
+    measured = with_outcomes(measured, request.data, request.all_rows, config).coded(edges)
     measured = with_facts(measured, request.data, rows, config, edges)
     anchors = None if anchors is None else anchors.coded(edges)
     noise = _noise(uris, anchors, config)
@@ -191,6 +212,7 @@ def finish_reference(request: ReferenceRequest, uris: Sequence[str]) -> Referenc
         "config": config.to_dict(),
         "dataset_digest": dataset_digest(request.data),
         "instances": int(measured.usable.sum()),
+        "predicted": len(measured.predictions),
         "failures": len(measured.failures),
         "channels": list(measured.channel_names),
         "times": list(measured.times),

@@ -10,6 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from dynamask_mlflow._files import atomic_write
 from dynamask_mlflow._secrets import without_secrets
 from dynamask_mlflow.audit import tags as t
@@ -28,10 +30,17 @@ from dynamask_mlflow.audit.reference import (
 )
 from dynamask_mlflow.audit.reporting import report_audit
 from dynamask_mlflow.audit.runs import DatasetInput, describe_run, find_or_create_run, source_tags
-from dynamask_mlflow.audit.shards import plan_shards, writable_store
+from dynamask_mlflow.audit.shards import plan_predictions, plan_shards, writable_store
 from dynamask_mlflow.audit.verdict import Verdict
 from dynamask_mlflow.audit.version_state import note_failure
-from dynamask_mlflow.audit.windows import check_attributes, dataset_channels, draw, find_rows, parse_window
+from dynamask_mlflow.audit.windows import (
+    check_attributes,
+    dataset_channels,
+    draw,
+    draw_more,
+    find_rows,
+    parse_window,
+)
 from dynamask_mlflow.audit.workers import Progress, Workers
 from dynamask_mlflow.tracking.upload import short_retries
 
@@ -58,7 +67,8 @@ def prepare_audit(source: AuditSource, config: AuditConfig | None = None) -> Aud
             f"one with `dynamask-mlflow audit reference --model {ref.uri}{where} --data ... --window ...`."
         )
     record = reference_record(found)
-    content = content_digest(source.data, rows, len(population))
+    more = draw_more(population, rows, config.predicted_instances, config.seed, span.label)
+    content = content_digest(source.data, np.concatenate([rows, more]), len(population))
     identity = identify(ref, replace(source, window=span.label), content, config, found)
     dataset = DatasetInput(Path(source.data).name or "dataset", identity.content, source.data, len(rows))
     run_id = open_run(identity, source.experiment, store, config, dataset, ref.model_id)
@@ -69,6 +79,7 @@ def prepare_audit(source: AuditSource, config: AuditConfig | None = None) -> Aud
         window=span.label,
         split=source.split,
         rows=tuple(int(row) for row in rows),
+        predicted_rows=tuple(int(row) for row in more),
         content=identity.content,
         config=config,
         store=store,
@@ -158,13 +169,13 @@ def plan_audit(request: AuditRequest, shards: int | None = None, least: int = 1)
     >>> source = AuditSource(model="models:/icu-mortality@champion", data="icu", window="2026-03")
     >>> uris = plan_audit(prepare_audit(source, config), shards=2)
     >>> [Path(uri).stem.partition("-")[2] for uri in uris]
-    ['window', 'window', 'canary']
+    ['window', 'window', 'predicted', 'canary']
     """
     if request.blockers:
         return []
     config, store, old = request.config, request.store, request.reference_model
     window = ShardGroup(model=request.model, source=request.stays, config=config, keep=config.report_instances)
-    uris = plan_shards(window, store, shards, least)
+    uris = plan_shards(window, store, shards, least) + plan_predictions(request, old)
     reference = load_reference(request.reference_run_id)
     if reference.inputs is not None:
         kept = request.root / "references" / reference.run_id / "anchor_inputs.npz"

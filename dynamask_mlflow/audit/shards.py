@@ -28,13 +28,14 @@ from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.errors import AuditError
 from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.models import ModelRef
-from dynamask_mlflow.audit.records import ShardGroup, ShardResult, ShardSpec, StaySource
+from dynamask_mlflow.audit.records import Request, ShardGroup, ShardResult, ShardSpec, StaySource
 from dynamask_mlflow.evaluation.sequences import Sequences
 
 SECONDS_PER_STAY = 0.05  # until a shard of the same model has told better
 _SMALL, _LARGE = 25, 2000  # stays of a shard: not cut further for more processes; never more, whatever the time
 # Rooms whose code decides what a shard holds.
 _COMPUTES = tuple(f"{PACKAGE}.{room}" for room in ("masks", "saliency", "metrics", "evaluation", "audit"))
+PREDICTED = "predicted"  # the role of stays that are predicted, but not explained
 _LASTING = (
     errno.EACCES,
     errno.EPERM,
@@ -144,7 +145,7 @@ def fit_shard(uri: str, loaded: dict[str, Any] | None = None) -> ShardResult:
     done = _present(result)
     if done is not None and (len(done) or not done.failures):
         return _account(uri, spec, done, skipped=True)
-    from dynamask_mlflow.audit.explain_window import explain_window
+    from dynamask_mlflow.audit.explain_window import explain_window, predict_window
     from dynamask_mlflow.audit.models import load_network
 
     config, ref = spec.config, spec.model
@@ -162,17 +163,20 @@ def fit_shard(uri: str, loaded: dict[str, Any] | None = None) -> ShardResult:
             f"{_first_difference(settings.channel_names or (), sequences.channel_names)}."
         )
     network, called = model.network(sequences, config)
-    measured = explain_window(
-        network,
-        sequences,
-        patients,
-        task=model.task,
-        config=called,
-        keep=spec.keep,
-        reference=model.reference,
-    )
+    if spec.role == PREDICTED:
+        measured = predict_window(network, sequences, patients, task=model.task, config=called)
+    else:
+        measured = explain_window(
+            network,
+            sequences,
+            patients,
+            task=model.task,
+            config=called,
+            keep=spec.keep,
+            reference=model.reference,
+        )
     measured.save(result)
-    if len(measured):
+    if len(measured) and spec.role != PREDICTED:
         _note_speed(result.parents[2], ref, config, float(measured.record["seconds"]) / len(measured))
     return _account(uri, spec, measured, skipped=False)
 
@@ -199,6 +203,21 @@ def gather_role(uris: Sequence[str], role: str, keep: int = 0) -> ExplainedWindo
     """The joined results of the shards with a role; None if there are none."""
     chosen = [uri for uri in uris if read_spec(uri).role == role]
     return gather(chosen, keep) if chosen else None
+
+
+def plan_predictions(request: Request, model: ModelRef) -> list[str]:
+    """The shard of the stays that are predicted, but not explained; none if all are explained."""
+    if not request.predicted_rows:
+        return []
+    source = replace(request.stays, rows=request.predicted_rows)
+    group = ShardGroup(model=model, source=source, config=request.config, role=PREDICTED, salt=PREDICTED)
+    return plan_shards(group, request.store, 1)
+
+
+def with_predictions(explained: ExplainedWindow, uris: Sequence[str]) -> ExplainedWindow:
+    """Explained stays with those that were only predicted beside them, if there are any among the shards."""
+    found = gather_role(uris, PREDICTED)
+    return explained if found is None else replace(explained, predicted=found.predictions)
 
 
 def read_source(source: StaySource) -> tuple[Sequences, NDArray[np.str_]]:

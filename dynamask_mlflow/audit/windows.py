@@ -113,6 +113,18 @@ def draw(rows: NDArray[np.intp], count: int | None, seed: int, label: str) -> ND
     return np.sort(rng.permutation(rows)[:count])
 
 
+def draw_more(
+    population: NDArray[np.intp], rows: NDArray[np.intp], count: int | None, seed: int, label: str
+) -> NDArray[np.intp]:
+    """Further rows, so that they are `count` together with those that were drawn; all there are if it is None.
+
+    >>> draw_more(np.arange(5), np.array([1, 3]), None, 0, "2026-03").tolist()
+    [0, 2, 4]
+    """
+    rest = np.setdiff1d(population, rows)
+    return draw(rest, None if count is None else max(0, count - len(rows)), seed, f"predicted {label}")
+
+
 def load_stays(data: str, rows: NDArray[np.intp]) -> tuple[Sequences, NDArray[np.str_]]:
     """The sequences of some stays and their patients, reading no more than those from disk."""
     stays = StayDataset.load(_folder(data), rows=rows)

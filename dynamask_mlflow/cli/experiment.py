@@ -14,7 +14,7 @@ import click
 from dynamask_mlflow.cli.common import CommandError
 from dynamask_mlflow.cli.experiment_all import all_
 from dynamask_mlflow.cli.experiment_arena import ablation, arena, coefficients
-from dynamask_mlflow.cli.experiment_audits import places, subgroups
+from dynamask_mlflow.cli.experiment_audits import outcomes, places, subgroups, years
 from dynamask_mlflow.cli.experiment_change import change
 from dynamask_mlflow.cli.experiment_forward import forward
 from dynamask_mlflow.cli.experiment_zoo import zoo
@@ -88,6 +88,8 @@ experiment.add_command(zoo)
 experiment.add_command(forward)
 experiment.add_command(subgroups)
 experiment.add_command(places)
+experiment.add_command(outcomes)
+experiment.add_command(years)
 experiment.add_command(change)
 
 

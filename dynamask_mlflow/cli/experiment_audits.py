@@ -1,4 +1,4 @@
-"""`dynamask-mlflow experiment subgroups | places`: are subgroups and the places of faults right?"""
+"""`dynamask-mlflow experiment subgroups | places | outcomes | years`: how often audits are right, part by part."""
 
 from __future__ import annotations
 
@@ -31,6 +31,35 @@ def places(size: int, windows: int, as_json: bool) -> None:
     from dynamask_mlflow.experiments.drift.places import as_table, run_places
 
     _print(run_places(windows=windows, size=size, report=_tell), as_table, as_json)
+
+
+@click.command()
+@click.option(
+    "--source", "sources", multiple=True, type=click.Choice(["physionet", "hospital"]), help="[default: both]"
+)
+@click.option("--stays", type=click.IntRange(min=100), default=400, show_default=True, help="Explained stays.")
+@click.option("--years", type=click.IntRange(min=5), default=200, show_default=True, help="Of twelve audits each.")
+@_JSON
+def years(sources: tuple[str, ...], stays: int, years: int, as_json: bool) -> None:
+    """Years of monthly audits in which nothing changes: how many have a false alarm, by arm."""
+    from dynamask_mlflow.experiments.drift import SOURCES
+    from dynamask_mlflow.experiments.drift.years import as_table, run_years
+
+    _print(run_years(sources or SOURCES, stays, years, _tell), as_table, as_json)
+
+
+@click.command()
+@click.option(
+    "--source", "sources", multiple=True, type=click.Choice(["physionet", "hospital"]), help="[default: both]"
+)
+@click.option("--series", type=click.IntRange(min=5), default=60, show_default=True, help="Of three windows each.")
+@_JSON
+def outcomes(sources: tuple[str, ...], series: int, as_json: bool) -> None:
+    """A change of the outcome at 400 labelled stays a window: how soon it is found, and the best possible."""
+    from dynamask_mlflow.experiments.drift import SOURCES
+    from dynamask_mlflow.experiments.drift.outcomes import as_table, run_outcomes
+
+    _print(run_outcomes(sources or SOURCES, series, _tell), as_table, as_json)
 
 
 def _tell(line: str) -> None:

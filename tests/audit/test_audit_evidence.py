@@ -132,8 +132,29 @@ def test_outcomes_that_arrive_later_conclude_the_audit_again_and_supersede_it(pl
     assert now.run_id != before.run_id
     assert now.metrics["calibration"] != before.metrics["calibration"]
     assert now.metrics["predicted"] == before.metrics["predicted"]
+    page = mlflow.artifacts.load_text(f"runs:/{now.run_id}/dynamask/audit.html")
+    assert "80 stays are explained, drawn from 90 of the window; predictions are those of 90" in page
     assert mlflow.get_run(before.run_id).data.tags["dynamask.superseded_by"] == now.run_id
     assert add_labels("icu", read_labels(table)) == []  # the same outcomes again change nothing
+    assert verify_evidence_of(tmp_path).good
+
+
+def test_outcomes_of_stays_that_were_not_explained_count_and_those_of_earlier_windows_reach_later_trends(
+    place, tmp_path
+):
+    options = place.options(trend_window=2)
+    for window in ("2026-02", "2026-06"):
+        run_audit(MODEL, place.data, window, **options)
+    ids, windows = (np.load(Path(place.data) / f"{name}.npy") for name in ("ids", "windows"))
+    february = {str(stay): float(int(stay) % 2) for stay in ids[windows == "2026-02"]}
+    found = {each.window: each for each in add_labels("icu", february)}
+    assert found["2026-02"].added > 0
+    assert found["2026-06"].added == 0  # none of its own outcomes is new, but those of its trend are
+    assert found["2026-02"].verdict.metrics["labelled"] == 90  # 80 were explained
+    current = {entry.window: entry for entry in audit_history("dynamask-audits", "icu", superseded=False)}
+    made_from = json.loads(mlflow.artifacts.load_text(f"runs:/{current['2026-06'].run_id}/dynamask/made_from.json"))
+    assert made_from["earlier"] == [current["2026-02"].run_id]
+    assert current["2026-06"].trend == f"2026-02:{current['2026-02'].content[:12]}"
     assert verify_evidence_of(tmp_path).good
 
 

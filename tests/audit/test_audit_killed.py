@@ -13,7 +13,7 @@ from pathlib import Path
 import mlflow
 import pytest
 
-from dynamask_mlflow.audit import audit_history
+from dynamask_mlflow.audit import audit_history, run_audit
 
 MODEL = "models:/icu@champion"
 SCRIPT = """
@@ -61,6 +61,38 @@ def test_kills_at_random_points_leave_one_finished_audit_with_one_value_each(pla
     (run,) = client.search_runs([home], "tags.`dynamask.kind` = 'audit'")
     assert run.info.run_id == entry.run_id
     assert client.get_model_version("icu", "1").tags["dynamask.verdict"] == "ok"
+
+
+DIES_BEFORE_ITS_CONCLUSION = """
+import os, signal
+from dynamask_mlflow.audit import reporting
+reporting.conclude_run = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.slow
+def test_a_window_killed_before_its_conclusion_leaves_one_superseded_run_of_the_window_after_it(place):
+    """Ten windows that are killed at random points may leave eleven runs: this is the eleventh."""
+    config = place.config.with_options(trend_window=2)
+    arguments = [place.uri, json.dumps(config.to_dict()), place.data, place.shards]
+    killed = subprocess.run(
+        [sys.executable, "-c", DIES_BEFORE_ITS_CONCLUSION + SCRIPT, *arguments], stderr=subprocess.DEVNULL, check=False
+    )
+    assert killed.returncode == -signal.SIGKILL
+    for window in ("2026-06", "2026-02"):  # the later window is concluded first, without the earlier one in its trend
+        run_audit(MODEL, place.data, window, config=config, store=place.shards)
+    client = mlflow.MlflowClient()
+    home = client.get_experiment_by_name("dynamask-audits").experiment_id
+    runs = client.search_runs([home], "tags.`dynamask.kind` = 'audit'")
+    assert len(runs) == 3
+    assert {run.info.status for run in runs} == {"FINISHED"}
+    entries = audit_history("dynamask-audits", "icu")
+    (former,) = [entry for entry in entries if entry.superseded]
+    (current,) = [entry for entry in entries if entry.window == "2026-06" and not entry.superseded]
+    assert former.window == "2026-06"
+    assert (former.trend, former.content) == ("", current.content)
+    assert current.trend.startswith("2026-02:")
+    assert client.get_run(former.run_id).data.tags["dynamask.superseded_by"] == current.run_id
 
 
 PARENT = """

@@ -57,7 +57,7 @@ def test_a_fault_of_a_small_ward_is_found_there_and_nowhere_else():
     assert found[1].p_value > 0.05
 
 
-def test_a_few_more_outcomes_at_low_risk_are_found_by_surprise_before_they_move_the_mean():
+def test_a_few_more_outcomes_at_low_risk_are_found_by_their_weight_before_they_move_the_mean():
     rng = np.random.default_rng(4)
     risk = np.clip(rng.beta(0.3, 2.0, size=2400), 0.01, 0.99)
     outcomes = (rng.random(2400) < risk).astype(float)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from dynamask_mlflow.audit.comparison.arrays import AuditArrays
 from dynamask_mlflow.audit.comparison.result import QUALITY_KINDS, ComparisonResult
 from dynamask_mlflow.audit.comparison.subgroups import compare_subgroups
 from dynamask_mlflow.audit.config import AuditConfig
-from dynamask_mlflow.audit.explained_window import ExplainedWindow
+from dynamask_mlflow.audit.explained_window import ExplainedWindow, PredictedStays
 from dynamask_mlflow.audit.statistics import (
     CanaryResult,
     DriftTest,
@@ -28,6 +28,7 @@ from dynamask_mlflow.audit.statistics import (
     provable_move,
     rounding_limit,
     split_causes,
+    staged_calibration_test,
     staged_drift_test,
     staged_input_test,
     staged_prediction_test,
@@ -35,6 +36,7 @@ from dynamask_mlflow.audit.statistics import (
     staged_slice_input_test,
 )
 
+Stays = TypeVar("Stays", bound=ExplainedWindow | PredictedStays)
 LARGEST = 0.1  # a window that cannot exclude a move of this size proves nothing
 
 
@@ -96,7 +98,7 @@ def compare_windows(
     known = [name for name in QUALITY_KINDS if name in reference.numbers and name in current.numbers]
     numbers = {name: np.concatenate([part.numbers[name][part.usable] for part in both.parts]) for name in known}
     found: dict[str, Any] = {
-        "drift": both.test(config),
+        "drift": _drift_test(both, config),
         "quality": staged_quality_test(numbers, both.draws),
         "tolerance": tolerance_of(reference, int(now.sum()), config),
         "ndcg": ndcg(*(part.mean_shares()[0] for part in (reference, current))),
@@ -114,7 +116,8 @@ def compare_windows(
     fitting = [part for part in earlier if not channel_blocker(reference, part) and part.usable.any()]
     if fitting:
         together = _Pair((reference,), (*fitting, current), config, lambda part: part.usable)
-        found |= {"trend": together.test(config), "trend_windows": len(fitting) + 1}
+        found |= {"trend": _drift_test(together, config), "trend_windows": len(fitting) + 1}
+        found["calibration_trend"] = _calibration_trend(reference, (*fitting, current), config)
     return ComparisonResult(**{**counts, **found, **more})
 
 
@@ -141,20 +144,17 @@ def slices_of(parts: Sequence[ExplainedWindow]) -> dict[str, Any]:
 
 
 def _predictions(
-    reference: ExplainedWindow, current: ExplainedWindow, config: AuditConfig, drawn: _Pair
+    reference: ExplainedWindow, current: ExplainedWindow, config: AuditConfig, drawn: _Pair[ExplainedWindow]
 ) -> PredictionTest | None:
-    """All stays with a prediction, also those whose mask looks nowhere."""
-    parts = (reference, current)
-    if any("risk" not in part.numbers for part in parts):
+    """All stays with a prediction, also those whose mask looks nowhere, and those that were not explained."""
+    parts = (reference.predictions, current.predictions)
+    if any("risk" not in part.numbers or not np.isfinite(part.numbers["risk"]).any() for part in parts):
         return None
-    both = _Pair((reference,), (current,), config, lambda part: np.isfinite(part.numbers["risk"]))
-    if np.array_equal(both.draws.patients, drawn.draws.patients) and len(both.draws.current) == len(
-        drawn.draws.current
-    ):
-        both = drawn  # the same stays: their permutations are there
-    if both.draws.current.all() or not both.draws.current.any():
-        return None
-    task = "regression" if "squared_error" in reference.numbers else "classification"
+    both = _Pair(parts[:1], parts[1:], config, lambda part: np.isfinite(part.numbers["risk"]))
+    draws = both.draws
+    if np.array_equal(draws.patients, drawn.draws.patients) and np.array_equal(draws.current, drawn.draws.current):
+        draws = drawn.draws  # the same stays: their permutations are there
+    task = _task(reference)
 
     def number(name: str) -> Any:
         known = all(name in part.numbers for part in parts)
@@ -162,7 +162,7 @@ def _predictions(
 
     return staged_prediction_test(
         number("risk"),
-        both.draws,
+        draws,
         thresholds=config.thresholds if task == "classification" or config.thresholds != (0.5,) else (),
         classes=number("class"),
         outcomes=number("label"),
@@ -170,27 +170,44 @@ def _predictions(
     )
 
 
-class _Pair:
+def _calibration_trend(
+    reference: ExplainedWindow, windows: Sequence[ExplainedWindow], config: AuditConfig
+) -> Shift | None:
+    parts = [part.predictions for part in (reference, *windows)]
+    if any({"risk", "label"} - set(part.numbers) for part in parts):
+        return None
+    both = _Pair(parts[:1], parts[1:], config, lambda part: np.isfinite(part.numbers["risk"]))
+    risk, outcomes = both.join(lambda part: part.numbers["risk"]), both.join(lambda part: part.numbers["label"])
+    return staged_calibration_test(risk, outcomes, both.draws, _task(reference))
+
+
+def _task(reference: ExplainedWindow) -> str:
+    return "regression" if "squared_error" in reference.numbers else "classification"
+
+
+class _Pair(Generic[Stays]):
     """Some stays of the reference and of one or several windows, with permutations of their patients."""
 
     def __init__(
         self,
-        before: Sequence[ExplainedWindow],
-        now: Sequence[ExplainedWindow],
+        before: Sequence[Stays],
+        now: Sequence[Stays],
         config: AuditConfig,
-        chosen: Callable[[ExplainedWindow], Any],
+        chosen: Callable[[Stays], Any],
     ) -> None:
-        self.parts, self.chosen = (*before, *now), chosen
+        self.parts: tuple[Stays, ...] = (*before, *now)
+        self.chosen: Callable[[Stays], Any] = chosen
         sizes = [sum(int(chosen(part).sum()) for part in parts) for parts in (before, now)]
         current = np.arange(sum(sizes)) >= sizes[0]
         self.draws = Permutations(current, self.join(lambda part: part.patients), config.permutations, config.seed)
 
-    def join(self, pick: Callable[[ExplainedWindow], Any]) -> Any:
+    def join(self, pick: Callable[[Stays], Any]) -> Any:
         return np.concatenate([pick(part)[self.chosen(part)] for part in self.parts])
 
-    def test(self, config: AuditConfig) -> DriftTest:
-        by_channel, by_time = self.join(lambda part: part.by_channel), self.join(lambda part: part.by_time)
-        return staged_drift_test(by_channel, by_time, self.draws, config.block)
+
+def _drift_test(pair: _Pair[ExplainedWindow], config: AuditConfig) -> DriftTest:
+    by_channel, by_time = pair.join(lambda part: part.by_channel), pair.join(lambda part: part.by_time)
+    return staged_drift_test(by_channel, by_time, pair.draws, config.block)
 
 
 def channel_blocker(reference: ExplainedWindow, current: ExplainedWindow) -> dict[str, str]:

@@ -58,6 +58,7 @@ class ComparisonResult:
         between_versions: predictions of both versions for the same stays of the window, old and new.
         groups: what subgroups show, if they were asked for.
         trend: the test of this window together with those of the audits before it; trend_windows: how many in all.
+        calibration_trend: the outcomes of the same windows together, where they are known.
     """
 
     channel_names: tuple[str, ...]
@@ -87,6 +88,7 @@ class ComparisonResult:
     noise: Mapping[str, float] = field(default_factory=dict)
     trend: DriftTest | None = None
     trend_windows: int = 0
+    calibration_trend: Shift | None = None
     under: str = ""
     between_versions: Shift | None = None
     groups: SubgroupTest | None = None

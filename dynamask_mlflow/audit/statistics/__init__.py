@@ -22,15 +22,29 @@ from dynamask_mlflow.audit.statistics.inputs import (
     staged_input_test,
 )
 from dynamask_mlflow.audit.statistics.marginals import Bools, Floats, Labels, attention, in_blocks, shares
-from dynamask_mlflow.audit.statistics.multiplicity import benjamini_hochberg, holm, ranked, standardized, step_down
-from dynamask_mlflow.audit.statistics.performance import classification_scores, regression_scores
+from dynamask_mlflow.audit.statistics.multiplicity import (
+    benjamini_hochberg,
+    holm,
+    ranked,
+    scaled,
+    standardized,
+    step_down,
+)
+from dynamask_mlflow.audit.statistics.performance import (
+    classification_scores,
+    recalibrated,
+    regression_scores,
+    weighted_residuals,
+)
 from dynamask_mlflow.audit.statistics.permutation import FEW, SETTLED, Permutations, mean_differences, permuted_labels
 from dynamask_mlflow.audit.statistics.predictions import (
     PredictionTest,
     Shift,
+    calibration_test,
     paired_performance,
     paired_shift,
     prediction_test,
+    staged_calibration_test,
     staged_prediction_test,
 )
 from dynamask_mlflow.audit.statistics.quality import ScaledShift, compare_means, quality_test, staged_quality_test
@@ -68,6 +82,7 @@ __all__ = [
     "VersionShift",
     "attention",
     "benjamini_hochberg",
+    "calibration_test",
     "change_point",
     "check_trust",
     "classification_scores",
@@ -93,14 +108,17 @@ __all__ = [
     "provable_move",
     "quality_test",
     "ranked",
+    "recalibrated",
     "regression_scores",
     "rounding_limit",
     "rounding_noise",
+    "scaled",
     "search_slices",
     "shares",
     "slice_input_test",
     "smallest_slice",
     "split_causes",
+    "staged_calibration_test",
     "staged_drift_test",
     "staged_input_test",
     "staged_prediction_test",
@@ -109,4 +127,5 @@ __all__ = [
     "standardized",
     "step_down",
     "total_variation",
+    "weighted_residuals",
 ]

@@ -54,7 +54,9 @@ def drift_test(
 
     Three statistics see different changes: the energy distance on (p_i, h_i in blocks) sees changes of the
     distribution that leave its mean alone, and the largest |t| over channels, and over hours, sees one that
-    moved. The smallest of their p-values is compared with its own permutation distribution.
+    moved. |t| is that of shares or of their square roots, whichever is larger: shares are skewed, and one that falls
+    to nearly nothing in some of the stays shows in the roots first. The smallest of the three p-values is compared
+    with its own permutation distribution.
     """
     gaps = {
         "channels": mean_differences(by_channel, labels),
@@ -62,7 +64,11 @@ def drift_test(
     }
     scaled = {name: np.abs(gap) / _scale(gap) for name, gap in gaps.items()}
     energy = energy_distances(np.concatenate([by_channel, in_blocks(by_time, block)], axis=1), labels)
-    tails = np.stack([upper_tail(energy), *(upper_tail(values.max(axis=1)) for values in scaled.values())], axis=1)
+    largest = [
+        np.maximum(scaled[name].max(axis=1), _largest_root(shares, labels))
+        for name, shares in (("channels", by_channel), ("hours", by_time))
+    ]
+    tails = np.stack([upper_tail(energy), *map(upper_tail, largest)], axis=1)
     least = tails.min(axis=1)
     current = labels[0] > 0
     return DriftTest(
@@ -87,6 +93,12 @@ def staged_drift_test(by_channel: Floats, by_time: Floats, draws: Permutations, 
     if test.p_value > SETTLED:
         return test
     return drift_test(by_channel, by_time, draws.all, draws.patients, block)
+
+
+def _largest_root(shares: Floats, labels: Labels) -> Floats:
+    """(B,) the largest |t| over the square roots of (n, k) shares."""
+    gaps = mean_differences(np.sqrt(np.maximum(shares, 0.0)), labels)
+    return np.asarray((np.abs(gaps) / _scale(gaps)).max(axis=1))
 
 
 def _scale(gaps: Floats) -> Floats:

@@ -11,7 +11,6 @@ from dynamask_mlflow.audit.statistics.marginals import Floats
 from dynamask_mlflow.audit.statistics.permutation import in_chunks
 
 Scores = dict[str, Floats]
-_SURE = 0.01  # an outcome at a still lower risk would outweigh a hundred stays
 
 
 def classification_scores(scores: Floats, outcomes: Floats, weights: NDArray[np.floating]) -> Scores:
@@ -61,14 +60,39 @@ def regression_scores(values: Floats, outcomes: Floats, weights: NDArray[np.floa
     return _in_parts(of, weights)
 
 
-def surprise(scores: Floats, outcomes: Floats) -> Floats:
-    """(n,) observed minus predicted in standard deviations, (y - p) / sqrt(p (1 - p)).
+def recalibrated(scores: Floats, outcomes: Floats) -> Floats:
+    """(n,) risks as observed: the isotonic regression of (n,) outcomes on the scores, each block with one case and one
+    other stay more than it has, so that no risk is 0 or 1.
 
-    Its mean tells what calibration-in-the-large does, but an outcome where hardly any was predicted weighs more: a few
-    more outcomes at low risk show in it far earlier.
+    >>> recalibrated(np.array([0.1, 0.2, 0.7, 0.9]), np.array([0.0, 0.0, 1.0, 1.0])).tolist()
+    [0.25, 0.25, 0.75, 0.75]
     """
-    sure = np.clip(scores, _SURE, 1 - _SURE)
-    return np.asarray((outcomes - scores) / np.sqrt(sure * (1 - sure)))
+    from scipy.optimize import isotonic_regression
+
+    order = np.argsort(scores, kind="stable")
+    cases = outcomes[order].astype(np.float64)
+    begins = np.asarray(isotonic_regression(cases).blocks, dtype=np.intp)
+    sizes = np.diff(begins)
+    risks: Floats = np.empty(len(scores))
+    risks[order] = np.repeat((np.add.reduceat(cases, begins[:-1]) + 1) / (sizes + 2), sizes)
+    return risks
+
+
+def weighted_residuals(scores: Floats, outcomes: Floats) -> Floats:
+    """(n, 3) observed minus predicted, y - p; then (y - q) / sqrt(q (1 - q)) and (y - q) / (q (1 - q)), with q
+    recalibrated.
+
+    The mean of the first is calibration-in-the-large, and the score of a shift that multiplies all odds. That of the
+    last is the score of a shift that adds the same risk to all stays: an outcome weighs more the less it was expected.
+    Each is the most powerful test of its own shift, and the one between them is good at both. All stays are
+    recalibrated together, so that a permutation of windows leaves q as it is.
+
+    >>> weighted_residuals(np.array([0.1, 0.2, 0.7, 0.9]), np.array([0.0, 0.0, 1.0, 1.0]))[2].round(2).tolist()
+    [0.3, 0.58, 1.33]
+    """
+    risks = recalibrated(scores, outcomes)
+    residuals, spread = outcomes - risks, risks * (1 - risks)
+    return np.column_stack([outcomes - scores, residuals / np.sqrt(spread), residuals / spread])
 
 
 def _sums(weights: Floats) -> Floats:

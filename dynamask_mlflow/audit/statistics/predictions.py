@@ -11,14 +11,20 @@ from numpy.typing import NDArray
 
 from dynamask_mlflow.audit.statistics.effect import standard_error
 from dynamask_mlflow.audit.statistics.marginals import Bools, Floats, Labels
-from dynamask_mlflow.audit.statistics.multiplicity import ranked, standardized, step_down
+from dynamask_mlflow.audit.statistics.multiplicity import ranked, scaled, standardized, step_down
 from dynamask_mlflow.audit.statistics.performance import (
     Scores,
     classification_scores,
     regression_scores,
-    surprise,
+    weighted_residuals,
 )
-from dynamask_mlflow.audit.statistics.permutation import SETTLED, Permutations, in_chunks, mean_differences
+from dynamask_mlflow.audit.statistics.permutation import (
+    SETTLED,
+    Permutations,
+    in_chunks,
+    mean_differences,
+    mean_gaps,
+)
 
 _Z975 = 1.959963984540054
 _LEAST = 10  # cases, and other stays, of each window for an AUROC
@@ -32,7 +38,7 @@ class Shift:
     Attributes:
         reference, current: its values. low, high: 95 % confidence interval of their difference, with patients as units.
         p_value: by permutation of patients, adjusted (step-down) over the predictions' numbers, or over those of what
-            they are worth.
+            they are worth; calibration is a family of its own.
     """
 
     reference: float
@@ -55,9 +61,8 @@ class PredictionTest:
             since risks are skewed. spread: its standard deviation in the reference window.
         distribution: `current` is the Kolmogorov-Smirnov distance of both windows; `reference` is 0.
         above: threshold -> share of stays above it. classes: class -> share of stays, if there are more than two.
-        performance: "auroc", "auprc", "brier", "calibration" (observed minus predicted; its p-value is the smaller of
-            that of the difference as it is and in standard deviations); "error" for values.
-        labelled: stays with a known outcome in the reference and in the current window.
+        performance: "auroc", "auprc", "brier", "calibration" (see `calibration_test`); "error" for values.
+        labelled: stays with a known outcome in the reference and in the current window. stays: those with a prediction.
     """
 
     mean: Shift
@@ -67,10 +72,11 @@ class PredictionTest:
     classes: Mapping[int, Shift] = field(default_factory=dict)
     performance: Mapping[str, Shift] = field(default_factory=dict)
     labelled: tuple[int, int] = (0, 0)
+    stays: tuple[int, int] = (0, 0)
 
     @property
     def p_value(self) -> float:
-        """The smallest of both families."""
+        """The smallest of all families."""
         groups = (self.above, self.classes, self.performance)
         return min(s.p_value for s in (self.mean, self.distribution, *(s for group in groups for s in group.values())))
 
@@ -105,6 +111,9 @@ def prediction_test(
         for shift, chance in zip(_mean_shifts(values, current, patients), p, strict=False)
     ]
     performance, labelled = _performance(scores, outcomes, labels, patients, task)
+    calibration = None if outcomes is None else calibration_test(scores, outcomes, labels, patients, task)
+    if calibration is not None:
+        performance["calibration"] = calibration
     cut = 1 + len(thresholds)
     return PredictionTest(
         mean=means[0],
@@ -114,7 +123,43 @@ def prediction_test(
         classes=dict(zip(kinds, means[cut:], strict=True)),
         performance=performance,
         labelled=labelled,
+        stays=(int((~current).sum()), int(current.sum())),
     )
+
+
+def calibration_test(
+    scores: Floats, outcomes: Floats, labels: Labels, patients: NDArray[Any], task: str = "classification"
+) -> Shift | None:
+    """Observed minus predicted of both windows; None where too few outcomes are known.
+
+    The p-value is that of the largest of three statistics, see `weighted_residuals`, by permutation of patients.
+
+    >>> from dynamask_mlflow.audit.statistics import permuted_labels
+    >>> rng = np.random.default_rng(0)
+    >>> risk, patients = rng.uniform(0.05, 0.5, 900), np.arange(900)
+    >>> died = (rng.random(900) < risk + 0.15 * (patients >= 500)).astype(float)
+    >>> labels = permuted_labels(patients >= 500, patients, 999, 0)
+    >>> found = calibration_test(risk, died, labels, patients)
+    >>> found.p_value <= 0.001, found.low < 0.15 < found.high
+    (True, True)
+    """
+    known = np.isfinite(outcomes)
+    current, y = labels[0, known] > 0, outcomes[known]
+    if not _enough(y, current, task):
+        return None
+    residuals = (y - scores[known])[:, None]
+    values = weighted_residuals(scores[known], y) if task == "classification" else residuals
+    gaps = scaled(mean_gaps(values, labels[:, known]))
+    shift = _mean_shifts(residuals, current, patients[known])[0]
+    return replace(shift, p_value=float(step_down(gaps).min()))
+
+
+def staged_calibration_test(scores: Floats, outcomes: Floats, draws: Permutations, task: str) -> Shift | None:
+    """The test with a few permutations, and with all of them if that leaves the matter open."""
+    test = calibration_test(scores, outcomes, draws.few, draws.patients, task)
+    if test is None or test.p_value > SETTLED:
+        return test
+    return calibration_test(scores, outcomes, draws.all, draws.patients, task)
 
 
 def paired_shift(first: Floats, second: Floats, patients: NDArray[Any]) -> Shift:
@@ -169,43 +214,35 @@ def _performance(
     known = np.isfinite(outcomes)
     current = labels[0, known] > 0
     y, labelled = outcomes[known], (int((~current).sum()), int(current.sum()))
-    if task == "classification":
-        if not set(np.unique(y).tolist()) <= {0.0, 1.0}:
-            return {}, labelled
-        counts = [int((y[window] == kind).sum()) for window in (current, ~current) for kind in (0.0, 1.0)]
-    else:
-        counts = list(labelled)
-    if min(counts) < _LEAST:
+    if not _enough(y, current, task):
         return {}, labelled
     of = classification_scores if task == "classification" else regression_scores
 
     def gaps(now: NDArray[Any], before: NDArray[Any]) -> tuple[Scores, Scores, Floats]:
         first, second = of(scores[known], y, before), of(scores[known], y, now)
-        return first, second, np.stack([second[name] - first[name] for name in first], axis=1)
+        names = [name for name in first if name != "calibration"]
+        return first, second, np.stack([second[name] - first[name] for name in names], axis=1)
 
     drawn = labels[:, known]
     first, second, statistics = gaps(drawn, 1 - drawn)
     _, _, again = gaps(*_resampled(current, patients[known]))
     low, high = np.nanquantile(again, [0.025, 0.975], axis=0)
-    if task == "classification":
-        statistics = np.column_stack([statistics, _surprises(scores[known], y, drawn)])
     p = step_down(standardized(np.nan_to_num(np.abs(statistics))))
+    names = [name for name in first if name != "calibration"]
     shifts = {
         name: Shift(float(first[name][0]), float(second[name][0]), float(low[i]), float(high[i]), float(p[i]))
-        for i, name in enumerate(first)
+        for i, name in enumerate(names)
     }
-    if task == "classification":
-        found = shifts["calibration"]
-        shifts["calibration"] = replace(found, p_value=min(found.p_value, float(p[-1])))
     return shifts, labelled
 
 
-def _surprises(scores: Floats, outcomes: Floats, labels: Labels) -> Floats:
-    """(B,) change of the mean surprise; a permutation may leave one window without a known outcome."""
-    some = np.clip(labels.sum(axis=1, dtype=np.int64), 1, labels.shape[1] - 1)
-    values = surprise(scores, outcomes)
-    ahead = np.concatenate([labels[rows].astype(np.float64) @ values for rows in in_chunks(labels)])
-    return np.asarray(ahead / some - (values.sum() - ahead) / (labels.shape[1] - some))
+def _enough(outcomes: Floats, current: Bools, task: str) -> bool:
+    """Whether both windows have so many known outcomes, and so many of either kind, that they can be compared."""
+    if task != "classification":
+        return min(int(current.sum()), int((~current).sum())) >= _LEAST
+    if not set(np.unique(outcomes).tolist()) <= {0.0, 1.0}:
+        return False
+    return min(int((outcomes[window] == kind).sum()) for window in (current, ~current) for kind in (0.0, 1.0)) >= _LEAST
 
 
 def _resampled(current: Bools, patients: NDArray[Any]) -> tuple[Floats, Floats]:

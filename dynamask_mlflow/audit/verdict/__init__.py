@@ -12,7 +12,7 @@ from dynamask_mlflow.audit.verdict.messages import (
     percent,
     points,
 )
-from dynamask_mlflow.audit.verdict.subgroups import group_rows
+from dynamask_mlflow.audit.verdict.subgroups import group_rows, subgroup_violations
 from dynamask_mlflow.audit.verdict.verdict import Verdict, Violation
 from dynamask_mlflow.audit.verdict.violations import detect_violations, detect_warnings, version_alarms
 
@@ -32,5 +32,6 @@ __all__ = [
     "number",
     "percent",
     "points",
+    "subgroup_violations",
     "version_alarms",
 ]

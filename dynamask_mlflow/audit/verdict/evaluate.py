@@ -53,7 +53,7 @@ def evaluate_verdict(
         reasons=tuple(_reasons(state, violations, result, config)),
         diagnosis=(
             *(culprit.sentence() for culprit in culprits),
-            *diagnose(result, violations, config),
+            *diagnose(result, violations, config, culprits),
         ),
         violations=tuple(violations),
         causes=_causes(found, warned, result, config),
@@ -220,6 +220,9 @@ def metrics_of(result: ComparisonResult, config: AuditConfig) -> dict[str, float
     if trend is not None:
         found |= {"trend_p_value": trend.p_value, "trend_windows": result.trend_windows}
         found |= {"trend_moved_channels": trend.channels.moved, "trend_moved_hours": trend.hours.moved}
+    if result.calibration_trend is not None:
+        found["calibration_trend"] = result.calibration_trend.current
+        found["calibration_trend_p_value"] = result.calibration_trend.p_value
     if result.inputs is not None:
         found["inputs_moved"] = float(len(result.inputs.moved(config.input_level)))
     if result.predictions is not None:
@@ -249,6 +252,7 @@ def _prediction_metrics(test: PredictionTest) -> dict[str, float]:
     for name, shift in named.items():
         found |= {name: shift.current, f"{name}_reference": shift.reference, f"{name}_p_value": shift.p_value}
         found |= {f"{name}_low": shift.low, f"{name}_high": shift.high}
+    found["predicted_stays"] = float(test.stays[1])
     if any(test.labelled):
         found["labelled"] = float(test.labelled[1])
     return found

@@ -173,9 +173,18 @@ def distribution_sentence(shift: Shift, task: str) -> str:
 
 
 def performance_sentence(name: str, shift: Shift, labelled: tuple[int, int]) -> str:
+    # The interval is that of the plain mean; a weighting that sees the shift better may be surer than it.
+    weighted = " by the surest of three weightings" if name == "calibration" else ""
     return (
         f"The {PERFORMANCE_NAMES[name]} went from {number(shift.reference)} to {number(shift.current)} "
-        f"({change(shift)}, {chance(shift.p_value)}), {labelled[1]} stays with a known outcome."
+        f"({change(shift)}, {chance(shift.p_value)}{weighted}), {labelled[1]} stays with a known outcome."
+    )
+
+
+def calibration_trend_sentence(shift: Shift, windows: int) -> str:
+    return (
+        f"Over the last {windows} windows together, observed minus predicted went from {number(shift.reference)} to "
+        f"{number(shift.current)} ({change(shift)}, {chance(shift.p_value)} by the surest of three weightings)."
     )
 
 
@@ -202,7 +211,8 @@ def left_out_sentence(result: ComparisonResult) -> str | None:
     drawn = result.population > result.sampled
     if not why and not drawn:
         return None
-    text = f"{result.instances} stays are compared"
+    predicted = 0 if result.predictions is None else result.predictions.stays[1]
+    text = f"{result.instances} stays are explained"
     if drawn:
         text += (
             f", drawn from {result.population} of the window"
@@ -211,6 +221,8 @@ def left_out_sentence(result: ComparisonResult) -> str | None:
         )
     if why:
         text += f"; left out: {' and '.join(why)}"
+    if predicted > result.instances:
+        text += f"; predictions are those of {predicted}"
     return f"{text}."
 
 

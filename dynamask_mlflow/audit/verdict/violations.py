@@ -129,7 +129,7 @@ def detect_warnings(result: ComparisonResult, config: AuditConfig) -> list[Viola
     found = []
     if result.predictions is not None:
         found += _predictions(result.predictions, result.task, config)
-        found += _performance(result.predictions, config)
+        found += _performance(result.predictions, config) or _calibration_trend(result, config)
     if result.inputs is not None:
         found += _inputs(result.inputs, result, config)
     return found + subgroup_violations(result.groups, result.task, config)
@@ -162,10 +162,23 @@ def _performance(test: PredictionTest, config: AuditConfig) -> list[Violation]:
     found = []
     for name, shift in test.performance.items():
         least = config.value_effect * test.spread if "error" in test.performance else config.performance_effect
-        if shift.p_value <= config.levels["performance"] and abs(shift.difference) >= least:
+        level = config.levels["calibration" if name == "calibration" else "performance"]
+        if shift.p_value <= level and abs(shift.difference) >= least:
             message = messages.performance_sentence(name, shift, test.labelled)
             found.append(_violation("performance", name, message, shift, least))
     return found
+
+
+def _calibration_trend(result: ComparisonResult, config: AuditConfig) -> list[Violation]:
+    """The outcomes of the last windows together, which prove weaker shifts than those of one window."""
+    test, shift = result.predictions, result.calibration_trend
+    if test is None or shift is None or shift.p_value > config.levels["calibration_trend"]:
+        return []
+    least = config.value_effect * test.spread if "error" in test.performance else config.performance_effect
+    if abs(shift.difference) < least:
+        return []
+    message = messages.calibration_trend_sentence(shift, result.trend_windows)
+    return [_violation("performance", "calibration trend", message, shift, least)]
 
 
 def _inputs(inputs: InputTest, result: ComparisonResult, config: AuditConfig) -> list[Violation]:

@@ -43,7 +43,8 @@ class Case:
     Attributes:
         pool: the stays from which references and windows are drawn.
         retrains: seeds of harmless new versions.
-        size, reference_size: stays of a window and of a reference. quick: a smoke test.
+        size, reference_size: explained stays of a window and of a reference. quick: a smoke test.
+        predicted_size, predicted_reference: stays of both with a prediction and an outcome, the explained among them.
     """
 
     name: str
@@ -55,6 +56,14 @@ class Case:
     size: int
     reference_size: int
     quick: bool
+
+    @property
+    def predicted_size(self) -> int:
+        return 2 * self.size
+
+    @property
+    def predicted_reference(self) -> int:
+        return 2 * self.reference_size
 
     def measured(
         self, what: str, stays: StayDataset, network: nn.Module | None = None, keep: int = 0

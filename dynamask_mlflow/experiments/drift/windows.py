@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -18,7 +18,6 @@ from dynamask_mlflow.experiments.drift.draws import draw, judge, take
 Report = Callable[[str], None]
 _RATES = ("drift", "warning", "ok", "attention", "predictions", "inputs", "risk", "above")
 _TOLD = "warning or DRIFT at least .9"
-_OUTCOMES, _LARGE = "5 points more outcomes, the same predictions", ", a reference four times as large"
 CHANGES: dict[str, dict[str, Change]] = {
     "physionet": {
         "glucose in another unit": other_unit("Glucose", 1 / 18),
@@ -59,37 +58,65 @@ class Row:
     wanted: str
 
 
+@dataclass(frozen=True)
+class Sizes:
+    """Stays of the reference and of a window: those that are explained, and those that are predicted."""
+
+    reference: int
+    window: int
+    predicted_reference: int = 0
+    predicted: int = 0
+
+
+@dataclass(frozen=True)
+class Job:
+    """One row to be made. wanted: "-" if it depends on how far the predictions move."""
+
+    what: str
+    sizes: Sizes
+    explained: Callable[[], ExplainedWindow]
+    windows: int
+    wanted: str = ""
+
+
 def window_rows(case: Case, pool: ExplainedWindow, count: int, report: Report, refitted: bool = True) -> list[Row]:
     """`refitted`: also changes of the inputs, after which all stays are explained anew."""
-    n = case.size
-    jobs: list[tuple[str, int, Callable[[], ExplainedWindow], int, str]] = [
-        ("nothing", n, lambda: pool, 4 * count, "OK at least .95"),
-        ("nothing", n // 2, lambda: pool, count, ""),
-        ("the fifth at highest risk three times as frequent", n, lambda: more_at_risk(pool), count, "-"),
-        (_OUTCOMES, 2 * n, lambda: more_outcomes(pool, 0.05), count, _TOLD),
-        (_OUTCOMES + _LARGE, 2 * n, lambda: more_outcomes(pool, 0.05), count, _TOLD),
-        ("20 % of the masks 6 h earlier", n // 2, lambda: earlier(pool), count, "DRIFT at least .85"),
-    ]
-    if refitted:
-        for what in CHANGES[case.name]:
-            jobs.append((what, n, partial(changed, case, what), count, ""))
-        for what, change in faults(case, pool).items():
-            jobs.append((what, n, partial(_explained, case, what, change), count, "-"))
-        for name in irrelevant(case, pool):
-            what = f"irrelevant channel ({name}) + 1 SD"
-            explain = partial(_explained, case, what, shifted(name, 1.0))
-            jobs.append((what, n, explain, count, "DRIFT at most .02, warning at most .05"))
     rows = []
-    for what, size, explained, times, wanted in jobs:
-        sizes = (4 * case.reference_size if what.endswith(_LARGE) else case.reference_size, size)
-        rates = case.cached(f"window {what} {size} {times}", partial(_simulate, case, pool, explained, sizes, times))
+    for job in _jobs(case, pool, count, refitted):
+        sizes, times = job.sizes, job.windows
+        name = f"window {job.what} {asdict(sizes)} {times}"
+        rates = case.cached(name, partial(_simulate, case, pool, job.explained, sizes, times))
         values = dict(zip(_RATES, rates, strict=True))
-        if wanted == "-":
-            wanted = _wanted(case, pool, values["risk"], values["above"])
-        row = Row(source=case.name, change=what, instances=size, replicates=times, wanted=wanted, **values)
+        wanted = _wanted(case, pool, values["risk"], values["above"]) if job.wanted == "-" else job.wanted
+        stays = max(sizes.window, sizes.predicted)
+        row = Row(source=case.name, change=job.what, instances=stays, replicates=times, wanted=wanted, **values)
         rows.append(row)
-        report(f"{case.name}: {what}, n = {size}: drift {row.drift:.3f}, warning {row.warning:.3f}, ok {row.ok:.3f}")
+        report(f"{case.name}: {row.change}, n = {stays}: drift {row.drift:.3f}, warning {row.warning:.3f}")
     return rows
+
+
+def _jobs(case: Case, pool: ExplainedWindow, count: int, refitted: bool) -> list[Job]:
+    n, reference = case.size, case.reference_size
+    usual = Sizes(reference, n, case.predicted_reference, n)
+    half = replace(usual, window=n // 2, predicted=n // 2)
+    jobs = [
+        Job("nothing", usual, lambda: pool, 4 * count, "OK at least .95"),
+        Job("nothing", half, lambda: pool, count),
+        Job("the fifth at highest risk three times as frequent", usual, lambda: more_at_risk(pool), count, "-"),
+        Job("20 % of the masks 6 h earlier", half, lambda: earlier(pool), count, "DRIFT at least .85"),
+    ]
+    if not refitted:
+        return jobs
+    jobs += [Job(what, usual, partial(changed, case, what), count) for what in CHANGES[case.name]]
+    jobs += [
+        Job(what, usual, partial(_explained, case, what, change), count, "-")
+        for what, change in faults(case, pool).items()
+    ]
+    for name in irrelevant(case, pool):
+        what = f"irrelevant channel ({name}) + 1 SD"
+        explain = partial(_explained, case, what, shifted(name, 1.0))
+        jobs.append(Job(what, usual, explain, 2 * count, "DRIFT at most .02, warning at most .05"))
+    return jobs
 
 
 def faults(case: Case, pool: ExplainedWindow) -> dict[str, Change]:
@@ -113,14 +140,6 @@ def more_at_risk(pool: ExplainedWindow, times: float = 3.0) -> ExplainedWindow:
     high = risk >= np.quantile(risk, 0.8)
     kept = high | (np.random.default_rng(7).random(len(pool)) < 1 / times)
     return take(pool, np.flatnonzero(kept), np.random.default_rng(0))
-
-
-def more_outcomes(pool: ExplainedWindow, points: float) -> ExplainedWindow:
-    """The same stays and predictions, but the outcome is so much more frequent than it was: calibration moves."""
-    labels = pool.numbers["label"]
-    rate = points / max(float(np.mean(labels == 0)), 1e-9)
-    turned = (labels == 0) & (np.random.default_rng(7).random(len(pool)) < rate)
-    return replace(pool, numbers={**pool.numbers, "label": np.where(turned, 1.0, labels)})
 
 
 def _wanted(case: Case, pool: ExplainedWindow, risk_now: float, above_now: float) -> str:
@@ -166,13 +185,14 @@ def _explained(case: Case, what: str, change: Change) -> ExplainedWindow:
 
 
 def _simulate(
-    case: Case, pool: ExplainedWindow, explained: Callable[[], ExplainedWindow], sizes: tuple[int, int], times: int
+    case: Case, pool: ExplainedWindow, explained: Callable[[], ExplainedWindow], sizes: Sizes, times: int
 ) -> list[float]:
     """The rates of a row over fresh references and windows of these sizes; then risk and share above."""
     population, found = explained(), []
     for time in range(times):
         rng = np.random.default_rng([11, time])
-        before, now = draw(pool, sizes[0], rng), draw(population, sizes[1], rng)
+        before = draw(pool, sizes.reference, rng, sizes.predicted_reference)
+        now = draw(population, sizes.window, rng, sizes.predicted)
         verdict = judge(case, before, now, time, inputs=True)
         kinds = {violation.kind for violation in verdict.violations}
         arms = ("attention" in kinds, bool(kinds & {"predictions", "performance"}), "inputs" in kinds)

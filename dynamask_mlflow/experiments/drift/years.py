@@ -2,44 +2,135 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
 import numpy as np
 
 from dynamask_mlflow.audit.explained_window import ExplainedWindow
-from dynamask_mlflow.experiments.drift.data import Case
+from dynamask_mlflow.experiments.drift.data import Case, open_case
 from dynamask_mlflow.experiments.drift.draws import alarms, draw
 from dynamask_mlflow.experiments.drift.windows import CHANGES, changed
 
+MONTHS = 12
+BY = ("sex", "age_group", "unit")
+_AT_A_TIME = 10  # years that are cached together: an interrupted experiment goes on where it was
+Series = list[list[list[str]]]  # year -> audit -> kinds of violations
+
+
+@dataclass(frozen=True)
+class YearRow:
+    """How many of so many quiet years had an alarm of one arm, or of any.
+
+    Attributes:
+        upper: 95 % upper bound of the chance that a year has one (Clopper-Pearson).
+    """
+
+    source: str
+    arm: str
+    alarmed: int
+    years: int
+    upper: float
+
+
+ARMS = {
+    "any": {"attention", "trend", "legibility", "faithfulness", "predictions", "performance", "inputs"},
+    "attention": {"attention", "trend"},
+    "quality of the masks": {"legibility", "faithfulness"},
+    "predictions": {"predictions"},
+    "outcomes": {"performance"},
+    "inputs": {"inputs"},
+    "subgroups": {"subgroup"},
+}
+
+
+def run_years(
+    sources: Sequence[str], stays: int = 400, years: int = 200, report: Callable[[str], None] = lambda _: None
+) -> list[YearRow]:
+    """Quiet years of monthly audits, by arm: references and windows are drawn from the same explained stays."""
+    rows = []
+    for source in sources:
+        case = open_case(source, False, False, stays)
+        pool = _with_groups(case, case.measured("pool", case.pool))
+        by = tuple(name for name in BY if name in pool.attributes)
+        series: Series = []
+        for first in range(0, years, _AT_A_TIME):
+            block = range(first, min(first + _AT_A_TIME, years))
+            name = f"quiet years {block.start} to {block.stop}"
+            series += case.cached(name, partial(_series, case, (pool, pool), block, MONTHS, by))
+            report(f"{source}: {len(series)} years, {sum(any(map(set, year)) for year in series)} with an alarm")
+        rows += [_row(source, arm, kinds, series) for arm, kinds in ARMS.items() if by or arm != "subgroups"]
+    return rows
+
+
+def _row(source: str, arm: str, kinds: set[str], series: Series) -> YearRow:
+    from scipy.stats import beta
+
+    alarmed = sum(any(kinds & set(audit) for audit in year) for year in series)
+    upper = 1.0 if alarmed == len(series) else float(beta.ppf(0.95, alarmed + 1, len(series) - alarmed))
+    return YearRow(source, arm, alarmed, len(series), upper)
+
+
+def as_table(rows: Sequence[YearRow]) -> list[list[str]]:
+    """The rows, with a head."""
+    head = ["data", "alarm", "years with one", "years", "share", "95 % upper bound"]
+    body = [
+        [row.source, row.arm, str(row.alarmed), str(row.years), f"{row.alarmed / row.years:.3f}", f"{row.upper:.3f}"]
+        for row in rows
+    ]
+    return [head, *body]
+
+
+def _with_groups(case: Case, pool: ExplainedWindow) -> ExplainedWindow:
+    """The stays with the attributes that the data have: slices and groups are made of them."""
+    place = {str(stay): row for row, stay in enumerate(case.pool.ids)}
+    order = np.array([place[str(stay)] for stay in pool.ids])
+    columns = {name: np.asarray(column).astype(np.str_)[order] for name, column in case.pool.attributes.items()}
+    return replace(pool, attributes=columns)
+
 
 def year_notes(case: Case, pool: ExplainedWindow, years: int, refitted: bool = True) -> list[str]:
-    quiet = case.cached(f"years {years}", lambda: _series(case, pool, pool, years, 12, 13))
-    rate = _within(quiet, 12)
-    found_quiet = (
-        f"{case.name}: over a year of monthly audits with nothing changed, {rate:.3f} of {years} years had a false "
-        f"alarm ({np.mean(quiet):.4f} of the audits); wanted at most .05."
-    )
+    """Sentences about quiet years, and about weak changes that last for half a year."""
+    everyone = range(years)
+    quiet = case.cached(f"years {years}", partial(_series, case, (pool, pool), everyone, MONTHS))
+    notes = [
+        f"{case.name}: over a year of monthly audits with nothing changed, {_within(quiet, MONTHS):.3f} of {years} "
+        f"years had a false alarm ({np.mean([bool(audit) for year in quiet for audit in year]):.4f} of the audits); "
+        "wanted at most .05."
+    ]
     if not refitted:
-        return [found_quiet]
+        return notes
     weak = next(what for what in CHANGES[case.name] if "20 %" in what and "missing" in what)
-    some = max(6, years // 5)
-    found = case.cached(f"series {weak} {some}", lambda: _series(case, pool, changed(case, weak), some, 6, 17))
+    some = range(max(6, years // 5))
+    found = case.cached(f"series {weak} {len(some)}", partial(_changed_series, case, pool, weak, some))
     return [
-        found_quiet,
+        *notes,
         f"{case.name}: {weak} for half a year: found by the first audit in {_within(found, 1):.2f}, within three in "
-        f"{_within(found, 3):.2f}, within six in {_within(found, 6):.2f} of {some} series.",
+        f"{_within(found, 3):.2f}, within six in {_within(found, 6):.2f} of {len(some)} series.",
     ]
 
 
+def _changed_series(case: Case, pool: ExplainedWindow, what: str, years: Sequence[int]) -> Series:
+    return _series(case, (pool, changed(case, what)), years, MONTHS // 2)
+
+
 def _series(
-    case: Case, pool: ExplainedWindow, population: ExplainedWindow, years: int, months: int, seed: int
-) -> list[list[bool]]:
+    case: Case,
+    populations: tuple[ExplainedWindow, ExplainedWindow],
+    years: Sequence[int],
+    months: int,
+    by: Sequence[str] = (),
+) -> Series:
+    """Audits of windows of the second population against references of the first."""
     found = []
-    for year in range(years):
-        rng = np.random.default_rng([seed, year])
-        before = draw(pool, case.reference_size, rng)
-        windows = [draw(population, case.size, rng) for _ in range(months)]
-        found.append(alarms(case, before, windows, 100 * year))
+    for year in years:
+        rng = np.random.default_rng([13, year])
+        before = draw(populations[0], case.reference_size, rng, case.predicted_reference)
+        windows = [draw(populations[1], case.size, rng, case.predicted_size) for _ in range(months)]
+        found.append(alarms(case, before, windows, 100 * year, by))
     return found
 
 
-def _within(series: list[list[bool]], audits: int) -> float:
-    return float(np.mean([any(each[:audits]) for each in series]))
+def _within(series: Series, audits: int) -> float:
+    return float(np.mean([any(map(bool, year[:audits])) for year in series]))
