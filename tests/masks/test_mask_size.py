@@ -6,6 +6,7 @@ from departures import departure_of
 from torch import Tensor
 from white_boxes import plateau, spikes
 
+from dynamask_mlflow.masks.contest import contest_shares
 from dynamask_mlflow.masks.mask_size import SizeCurves, curve_sizes, size_curves
 from dynamask_mlflow.masks.ranking import Order
 
@@ -30,6 +31,19 @@ def test_the_curves_of_a_small_model_by_hand() -> None:
     assert curves.sizes == (1, 4, 12)
     assert curves.kept[:, 0].tolist() == pytest.approx([0.4, 1, 1])
     assert curves.lost[:, 0].tolist() == pytest.approx([0.4, 1, 1])
+
+
+def test_what_a_contest_has_measured_is_not_asked_again() -> None:
+    nature = spikes()
+    departures = departure_of(nature.model, nature.x).by_strength()
+    order = Order.of(torch.rand(nature.x.shape, generator=torch.Generator().manual_seed(0)))
+    alone, reused = size_curves(departures, order), size_curves(departures, order, contest_shares(departures[0], order))
+    assert torch.equal(alone.kept, reused.kept)
+    assert torch.equal(alone.lost, reused.lost)
+    known = torch.full((2, 1, len(nature.x)), 0.5)
+    strongest = size_curves(departures[:1], order, known)
+    assert (strongest.kept[0] == 0.5).all()
+    assert torch.equal(strongest.kept[1:], size_curves(departures[:1], order).kept[1:])
 
 
 def test_between_sizes_the_curve_is_linear_in_the_logarithm() -> None:

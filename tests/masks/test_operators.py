@@ -173,6 +173,17 @@ def test_background_noise_does_not_know_of_a_short_event() -> None:
     assert moved["noise", "event"] > 50 * moved["noise", "quiet"]
 
 
+def test_background_noise_hardly_knows_of_a_quiet_stretch() -> None:
+    loud = torch.randn(1, 400, 1, generator=torch.Generator().manual_seed(0))
+    stretch = loud.clone()
+    stretch[:, 100:220] = 0.0
+    spread = []
+    for x in (loud, stretch):
+        batch = Batch(x, None, torch.arange(1), Draws(0, 400, 1, torch.device("cpu")))
+        spread.append(perturbed("background_noise", batch, torch.zeros_like(x)).std().item())
+    assert spread[1] > 0.7 * spread[0]
+
+
 def test_neutral_is_zero_for_standardised_channels_and_the_median_for_channels_in_their_own_units() -> None:
     x = torch.tensor([[0.5, 37.0], [1.5, 39.0], [-0.5, 36.0]])[None]
     batch = Batch(x, None, torch.arange(1), Draws(0, 3, 2, torch.device("cpu")))

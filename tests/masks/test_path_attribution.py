@@ -127,6 +127,26 @@ def steep() -> Tensor:
     return x
 
 
+def test_smooth_networks_need_no_more_than_the_usual_levels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A power of eight on the way: its derivative is of degree seven, which four levels integrate exactly."""
+
+    def power(x: Tensor) -> Tensor:
+        return x[:, 3, 1] ** 8
+
+    asked = []
+    plain = path_attribution._mean_gradients
+
+    def counted(departure: Any, levels: Any, mask_at: Any) -> Any:
+        asked.append(len(levels))
+        return plain(departure, levels, mask_at)
+
+    monkeypatch.setattr(path_attribution, "_mean_gradients", counted)
+    departure = departure_of(power, X, task="regression", operators=("zero",))
+    paths = path_attributions(departure, LEVELS, RANDOM_MASKS)
+    assert asked == [LEVELS, RANDOM_MASKS]
+    np.testing.assert_allclose(paths.remainder, 0, atol=1e-4)
+
+
 def test_more_levels_are_taken_where_the_sum_does_not_come_out(steep: Tensor, monkeypatch: pytest.MonkeyPatch) -> None:
     def halves() -> Tensor:
         departure = departure_of(two_thresholds, steep, task="regression", operators=("zero",))

@@ -85,6 +85,21 @@ def test_one_of_several_classes_is_its_logit_minus_the_mean_of_the_others() -> N
     assert other.for_answer.tolist() == [-1, -1]
 
 
+def test_a_class_that_replaced_another_is_explained_against_that_one() -> None:
+    """Class 1 rose by 1 and replaced class 3, which fell by 5; classes 0 and 2, of no chance, rose by 4 and 6."""
+
+    def moved(outputs: Tensor, usual: Tensor) -> float:
+        score = open_target(parse_target("auto"), BlackBox(explain, "classification", "logits"), outputs, usual)
+        return float(score.of_outputs(outputs) - score.of_outputs(usual))
+
+    outputs, usual = torch.tensor([[[-3.0, 5.0, -5.0, 0.0]]]), torch.tensor([[[-7.0, 4.0, -11.0, 5.0]]])
+    # Against the mean of the others it fell: 1 - (4 + 6 - 5) / 3 = -2/3.
+    assert moved(outputs, usual) == pytest.approx(6, abs=1e-3)
+    # A class that the baselines have, too, may well be lowered: -4 - 5/3.
+    usual[0, 0, 1] = 9.0
+    assert moved(outputs, usual) == pytest.approx(-17 / 3)
+
+
 def test_a_binary_risk_is_its_logit_whichever_class_is_predicted() -> None:
     outputs = torch.tensor([[[0.0, 3.0]], [[0.0, -3.0]]])
     score = scored("auto", outputs)
