@@ -184,14 +184,22 @@ class Labels:
         return x if self.mean is None or self.std is None else (x * self.std + self.mean).astype(np.float32)
 
 
-def labels_of(settings: ModelSettings | None, config: EvaluationConfig, channel_names: Sequence[str]) -> Labels:
-    """The labels of a model, where its channels are those of the data; what the configuration says comes first."""
+def labels_of(
+    settings: ModelSettings | None,
+    config: EvaluationConfig,
+    channel_names: Sequence[str],
+    own_names: tuple[str, ...] | None = None,
+) -> Labels:
+    """The labels of a model, where its channels are those of the data; what the configuration says comes first.
+
+    `own_names` are the classes as the model itself answers with them, which are taken where nothing else is said.
+    """
     if settings is None:
-        return Labels(config.class_names, config.time_unit or "step")
+        return Labels(config.class_names or own_names, config.time_unit or "step")
     known = settings.channel_names == tuple(channel_names)
     mean, std = _scale(settings) if known else (None, None)
     return Labels(
-        class_names=config.class_names or settings.class_names,
+        class_names=config.class_names or settings.class_names or own_names,
         time_unit=config.time_unit or settings.time_unit or "step",
         channel_labels=settings.channel_labels if known else None,
         units=settings.units if known and mean is not None else None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -59,7 +59,7 @@ def write_artifacts(
         files.append(f"dynamask/masks_{_file_name(method)}.npz")
         other.masks.save(folder / files[-1])
     texts: dict[str, str | bytes] = {
-        TABLE: json.dumps(instance_table(evaluation)),
+        TABLE: json.dumps(instance_table(evaluation, labels.class_names if labels else config.class_names)),
         PROFILE: json.dumps(_profile_record(profile, sample)),
     }
     if evaluation.changes is not None:
@@ -98,12 +98,17 @@ def _pictures(evaluation: Evaluation, count: int) -> dict[str, bytes]:
     return pictures
 
 
-def instance_table(evaluation: Evaluation) -> dict[str, Any]:
-    """One row an instance, in the layout of `mlflow.log_table`."""
+def instance_table(evaluation: Evaluation, class_names: Sequence[str] | None = None) -> dict[str, Any]:
+    """One row an instance, in the layout of `mlflow.log_table`; classes by their names, where these are known."""
     sample, run = evaluation.sample, evaluation.main
     columns: dict[str, Any] = {"id": list(sample.ids), **_predictions(evaluation)}
     if sample.targets is not None:
         columns["target"] = plain(sample.targets)
+    if class_names and evaluation.task == "classification":
+        columns["prediction"] = _named(columns["prediction"], class_names)
+        # Other targets of classification are one value a class, not the position of one.
+        if sample.targets is not None and sample.targets.ndim == 1 + evaluation.per_step:
+            columns["target"] = _named(columns["target"], class_names)
     columns |= _departures(run.masks)
     columns |= {name: plain(values) for name, values in instance_metrics(run).items()}
     notes = [
@@ -114,6 +119,14 @@ def instance_table(evaluation: Evaluation) -> dict[str, Any]:
     if notes:
         columns["note"] = [", ".join(filter(None, row)) for row in zip(*notes, strict=True)]
     return {"columns": list(columns), "data": [list(row) for row in zip(*columns.values(), strict=True)]}
+
+
+def _named(classes: Any, names: Sequence[str]) -> Any:
+    """Positions of classes as their names, in lists of any depth; what is no such position stays as it is."""
+    if isinstance(classes, list):
+        return [_named(one, names) for one in classes]
+    position = isinstance(classes, int | float) and 0 <= classes < len(names) and classes == int(classes)
+    return names[int(classes)] if position else classes
 
 
 def _departures(masks: Masks) -> dict[str, Any]:

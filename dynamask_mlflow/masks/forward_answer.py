@@ -4,7 +4,7 @@
 2. Ordering: segments removed and kept, from coarse to fine, within a budget of passes (`forward_search`).
 3. Curves: how much of the departure the first 1, 4, 16, ... cells hold (`mask_size`).
 4. Coefficients: the probability that a cell is salient, and the mask of whole cells (`coefficients`).
-5. Attributions: the share of the smallest segment around a cell, scaled so that they sum to the departure.
+5. Attributions: the share of the smallest segment around a cell, scaled by sign so that they sum to the departure.
 """
 
 from __future__ import annotations
@@ -101,19 +101,39 @@ def _fixed_passes(departure: Departure, cells: int, *, noise: bool) -> int:
 
 
 def _attributions(departure: Departure, shares: Tensor, chance: Tensor) -> tuple[Tensor, Tensor]:
-    """(B, T, d) in the direction of the departure, summing to it, and (B,) the share of it that segments missed.
-
-    What single segments miss, since cells work together, is spread in proportion to their sizes, and to the
-    coefficients where no segment did anything.
-    """
+    """(B, T, d) in the direction of the departure, summing to it, and (B,) the share of it that segments missed."""
     found = (shares * departure.reach[:, None, None]).double()
     wanted = added_up(departure.weights * departure.gap).double()
-    missed = wanted - found.flatten(1).sum(1)
-    size = torch.where(found.flatten(1).any(1)[:, None, None], found.abs(), chance.double())
-    total = size.flatten(1).sum(1)
-    share = torch.where(total > 0, missed / total.clamp(min=1e-30), torch.zeros_like(total))
-    attributions = (found + share[:, None, None] * size).to(chance.dtype)
-    return attributions, (missed.abs() / wanted.abs().clamp(min=1e-12)).to(chance.dtype)
+    scaled, measured = scaled_to(found, wanted, chance.double())
+    missed = (wanted - found.flatten(1).sum(1)).abs() / wanted.abs().clamp(min=1e-12)
+    remainder = torch.where(measured, missed, torch.ones_like(missed))
+    return scaled.to(chance.dtype), remainder.to(chance.dtype)
+
+
+def scaled_to(found: Tensor, wanted: Tensor, otherwise: Tensor) -> tuple[Tensor, Tensor]:
+    """(B, T, d) cells with the signs of `found` that sum to (B,) `wanted`, and (B,) whether there are such cells.
+
+    With P and M the sums of the positive and of the negative sizes, positive cells are multiplied by s and negative
+    cells by 1 / s, where s P - M / s = wanted; s > 0, so no sign turns. Cells that all have the other sign, or are all
+    0, cannot sum to `wanted`: it is then spread in proportion to `otherwise`, all of it.
+
+    Example:
+        >>> cells = torch.tensor([[[4.0, -1.0]], [[-4.0, -1.0]]])
+        >>> scaled, possible = scaled_to(cells, torch.tensor([0.0, 2.0]), torch.ones(2, 1, 2))
+        >>> scaled.tolist(), possible.tolist()
+        ([[[2.0, -2.0]], [[1.0, 1.0]]], [True, False])
+    """
+    raised, lowered = found.clamp(min=0).flatten(1).sum(1), (-found).clamp(min=0).flatten(1).sum(1)
+    possible = torch.where(wanted > 0, raised > 0, lowered > 0) & ((wanted != 0) | (raised > 0))
+    # The root that adds: the other one loses its digits where the two terms are almost alike.
+    root = (wanted.abs() + (wanted.square() + 4 * raised * lowered).sqrt()) / 2
+    tiny = torch.finfo(root.dtype).tiny
+    up = torch.where(wanted > 0, root / raised.clamp(min=tiny), lowered / root.clamp(min=tiny))
+    down = torch.where(wanted > 0, raised / root.clamp(min=tiny), root / lowered.clamp(min=tiny))
+    kept = torch.where(found > 0, found * up[:, None, None], found * down[:, None, None])
+    size = torch.where(otherwise.flatten(1).any(1)[:, None, None], otherwise, found.abs())
+    share = wanted / size.flatten(1).sum(1).clamp(min=tiny)
+    return torch.where(possible[:, None, None], kept, size * share[:, None, None]), possible
 
 
 def _hold(curves: SizeCurves, cells: int) -> Tensor:

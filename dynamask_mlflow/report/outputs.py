@@ -122,8 +122,11 @@ def describe_targets(data: ReportData) -> Outputs | None:
     return Outputs("value", [", ".join(_number(v) for v in row[:4]) for row in flat], flat.mean(axis=1))
 
 
-def agreement(predicted: Outputs | None, target: Outputs | None, task: str) -> list[bool | None] | None:
+def agreement(predicted: Outputs | None, target: Outputs | None, data: ReportData) -> list[bool | None] | None:
     """Where prediction and target name the same class; None where that question makes no sense."""
-    if predicted is None or target is None or task != "classification" or predicted.series is not None:
+    if predicted is None or target is None or data.task != "classification" or predicted.series is not None:
         return None
+    numbered = data.class_names is None and not _is_text(np.asarray(data.predictions))
+    if numbered and _is_text(np.asarray(data.targets)):
+        return None  # which name belongs to which number is not known
     return [p == t if p and t else None for p, t in zip(predicted.text, target.text, strict=True)]

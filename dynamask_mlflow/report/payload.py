@@ -181,7 +181,7 @@ def build_payload(data: ReportData) -> Payload:
         "perStep": data.per_step,
         "headline": build_headline(data),
         "summary": summary,
-        "metrics": _metrics(data, agreement(before, targets, data.task)),
+        "metrics": _metrics(data, agreement(before, targets, data)),
         "before": _outputs(before),
         "after": _outputs(after),
         "target": _outputs(targets),

@@ -38,6 +38,7 @@ from dynamask_mlflow.masks.change.result import Change
 from dynamask_mlflow.masks.process_state import untouched_process
 from dynamask_mlflow.masks.result import Masks
 from dynamask_mlflow.tracking.dataset import SequenceEvaluationDataset
+from dynamask_mlflow.tracking.forward_model import own_class_names
 from dynamask_mlflow.tracking.open_network import (
     as_given,
     model_id_of,
@@ -95,7 +96,7 @@ def run_evaluation(
         "model": _model_record(model, identity),
         "dataset": {"name": dataset.name, "digest": dataset.digest, "instances": len(sequences)},
     }
-    labels = labels_of(settings, config, sequences.channel_names)
+    labels = labels_of(settings, config, sequences.channel_names, own_class_names(network))
     spool = new_spool(config.spool, run_id, bytes_needed(config, sequences.x.shape))
     try:
         with untouched_process(network):

@@ -14,7 +14,7 @@ from dynamask_mlflow._secrets import first_line
 from dynamask_mlflow.evaluation.sequences import Sequences
 from dynamask_mlflow.masks.config import ExplainConfig
 from dynamask_mlflow.masks.errors import ModelError
-from dynamask_mlflow.masks.forward_only import ForwardOnly
+from dynamask_mlflow.masks.forward_only import ForwardOnly, Labelled
 from dynamask_mlflow.tracking.forward_answers import (
     UnreadableOutputError,
     as_array,
@@ -60,8 +60,8 @@ class Predictor:
         output_key: str | int | None = None,
     ) -> None:
         self._model = model
-        self._inner = inner_model(model)
-        self._ask = (probabilities_of(self._inner) if task == "classification" else None) or _predict(model)
+        self.inner = inner_model(model)
+        self._ask = (probabilities_of(self.inner) if task == "classification" else None) or _predict(model)
         self._schema = _input_schema(model)
         self._flat, self._channels_first, self._key = flat, channels_first, output_key
         self._form: Form | None = None
@@ -80,7 +80,7 @@ class Predictor:
         if self._columns is not None:
             return ("x", *self._columns.others)
         stated = getattr(self._model, "arguments", ())
-        session = getattr(self._inner, "get_inputs", None)  # of onnxruntime
+        session = getattr(self.inner, "get_inputs", None)  # of onnxruntime
         names = [str(each.name) for each in session()] if callable(session) else list(stated)
         return tuple(names) if len(names) > 1 and self._schema is None else ("x",)
 
@@ -94,7 +94,7 @@ class Predictor:
 
     def use_margins(self) -> bool:
         """Ask for decisions instead of probabilities; False where the model has none."""
-        found = decisions_of(self._inner)
+        found = decisions_of(self.inner)
         self._ask = found or self._ask
         return found is not None
 
@@ -257,6 +257,20 @@ def own_labels(network: ForwardOnly, sequences: Sequences, config: ExplainConfig
     except Exception:
         return None
     return found if found.ndim == 1 and are_labels(found) else None
+
+
+def own_class_names(network: Any) -> tuple[str, ...] | None:
+    """The classes by the names that the model itself answers with; None where it has numbers or does not say.
+
+    Example:
+        >>> own_class_names(ForwardOnly(len, classes=["dies", "lives"]))
+        ('dies', 'lives')
+    """
+    classes = network.classes if isinstance(network, ForwardOnly | Labelled) else None
+    if classes is None and isinstance(network, ForwardOnly) and isinstance(network.function, Predictor):
+        classes = getattr(network.function.inner, "classes_", None)
+    names = [] if classes is None else np.ravel(np.asarray(classes, dtype=object)).tolist()
+    return tuple(names) if names and all(isinstance(name, str) for name in names) else None
 
 
 def _asked_rows(

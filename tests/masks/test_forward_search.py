@@ -14,7 +14,9 @@ from white_boxes import CHANNELS, SEGMENT, STEPS, cells, gaussian, high_segment,
 
 from dynamask_mlflow import Masks, explain
 from dynamask_mlflow._settings import ConfigError
+from dynamask_mlflow.masks import forward_answer
 from dynamask_mlflow.masks.errors import ModelError
+from dynamask_mlflow.masks.forward_answer import scaled_to
 from dynamask_mlflow.masks.forward_search import Segment
 from dynamask_mlflow.masks.predict import predict
 from dynamask_mlflow.metrics import auprc
@@ -54,6 +56,60 @@ def test_attributions_sum_to_the_departure_and_carry_its_sign() -> None:
         assert (masks.direction == sign).all()
         assert masks.binary[:, SEGMENT, 2].mean() > 0.8
         assert masks.binary[:, SEGMENT, 2].sum() > 0.7 * masks.binary.sum()
+
+
+def test_a_sum_that_segments_missed_by_far_turns_the_sign_of_no_measured_cell() -> None:
+    """Cells of both signs against sums of every size, and cells of one sign against a sum of the same."""
+    drawn = torch.Generator().manual_seed(0)
+    found = torch.randn((600, 5, 4), generator=drawn, dtype=torch.float64)
+    found[200:400] = found[200:400].abs()
+    found[torch.rand(found.shape, generator=drawn) < 0.3] = 0
+    wanted = found.flatten(1).sum(1) * torch.logspace(-4, 4, 600, dtype=torch.float64)
+    wanted[:200] *= torch.randn(200, generator=drawn, dtype=torch.float64).sign()
+    scaled, possible = scaled_to(found, wanted, torch.rand(found.shape, generator=drawn, dtype=torch.float64))
+    assert possible.all()
+    torch.testing.assert_close(scaled.flatten(1).sum(1), wanted, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(scaled.sign(), found.sign())
+
+
+def test_cells_that_sum_to_the_departure_already_are_left_as_measured() -> None:
+    found = torch.randn((50, 3, 2), generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    scaled, _ = scaled_to(found, found.flatten(1).sum(1), torch.ones_like(found))
+    torch.testing.assert_close(scaled, found)
+
+
+def test_cells_that_all_speak_against_the_sum_leave_it_to_the_coefficients() -> None:
+    found = -torch.tensor([[[3.0, 1.0]], [[0.0, 0.0]], [[-2.0, 0.0]]])
+    chance = torch.tensor([[[0.75, 0.25]]]).expand(3, 1, 2)
+    scaled, possible = scaled_to(found, torch.tensor([2.0, -2.0, -4.0]), chance)
+    assert possible.tolist() == [False, False, False]
+    assert scaled[:, 0].tolist() == [[1.5, 0.5], [-1.5, -0.5], [-3.0, -1.0]]
+
+
+def test_signs_stay_as_measured_where_cells_do_most_only_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two segments that count only together, one of them speaking against the answer by itself, and a third one."""
+    x = 0.1 * gaussian(4).numpy()
+    for start, channel in ((4, 0), (12, 1), (8, 2)):
+        x[:, start : start + 4, channel] += 3
+    measured = []
+
+    def watched(departure: Any, shares: torch.Tensor, chance: torch.Tensor) -> Any:
+        measured.append(shares[: len(x)].numpy())
+        return attributions(departure, shares, chance)
+
+    attributions = forward_answer._attributions
+    monkeypatch.setattr(forward_answer, "_attributions", watched)
+
+    def answer(v: np.ndarray) -> np.ndarray:
+        first, second, third = v[:, 4:8, 0].mean(1), v[:, 12:16, 1].mean(1), v[:, 8:12, 2].mean(1)
+        return np.asarray(10.0 * ((first > 1) & (second > 1)) - first + 0.3 * third, dtype=np.float32)
+
+    masks = explained(answer, x)
+    departure = masks.diagnostics["answer"] - masks.diagnostics["reference_answer"]
+    np.testing.assert_allclose(masks.attributions.sum((1, 2)), departure, rtol=1e-4)
+    assert (measured[0] < 0).any((1, 2)).all()
+    assert (measured[0] > 0).any((1, 2)).all()
+    np.testing.assert_array_equal(np.sign(masks.attributions * masks.direction[:, None, None]), np.sign(measured[0]))
 
 
 def test_either_of_two_segments_and_two_that_need_each_other_are_found() -> None:

@@ -86,7 +86,15 @@ def test_predictions_at_every_step_follow_the_leading_class() -> None:
 def test_agreement_is_unknown_where_the_target_is() -> None:
     data = small(MASKS, predictions=[0.2, 0.7, 0.9], targets=[0, 0, np.nan])
     predicted = describe_predictions(data.predictions, data)
-    assert agreement(predicted, describe_targets(data), "classification") == [True, False, None]
+    assert agreement(predicted, describe_targets(data), data) == [True, False, None]
+
+
+def test_agreement_is_unknown_where_targets_are_names_and_classes_numbers() -> None:
+    told = {"predictions": [0.2, 0.7, 0.9], "targets": ["survives", "dies", "survives"]}
+    for names, expected in ((None, None), (("survives", "dies"), [True, True, False])):
+        data = small(MASKS, **told, class_names=names)
+        predicted = describe_predictions(data.predictions, data)
+        assert agreement(predicted, describe_targets(data), data) == expected
 
 
 def test_own_metrics_keep_their_name_and_get_their_explanation() -> None:

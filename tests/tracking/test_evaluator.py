@@ -225,6 +225,11 @@ def test_targets_and_classes_go_by_their_names(store: Path, network: GRUClassifi
     )
     assert result.metrics["accuracy_score"] == by_number.metrics["accuracy_score"] > 0.8
     assert result.metrics["dynamask/ce"] == by_number.metrics["dynamask/ce"]
+    table = by_number.tables["dynamask_instances"]
+    assert set(table["prediction"]) <= set(names)
+    assert table["prediction"].tolist() == [names[int(risk >= 0.5)] for risk in table["probability"]]
+    assert table["target"].tolist() == [names[int(told.targets[int(row)])] for row in table["id"]]
+    assert result.tables["dynamask_instances"]["target"].tolist() == table["target"].tolist()
 
 
 def test_targets_by_name_without_names_of_classes_leave_the_default_evaluator_out_with_one_line(

@@ -51,6 +51,19 @@ def test_a_sklearn_pipeline_on_flat_windows_is_explained_by_its_probabilities(
     assert "forward passes" in set(result.tables["dynamask_instances"]["algorithm"])
 
 
+def test_classes_have_the_names_that_the_model_itself_answers_with(store: Path, tmp_path: Path) -> None:
+    names = np.array(["survives", "dies"])  # not in the order in which sklearn numbers them
+    flat = TRAIN.reshape(len(TRAIN), -1)
+    model = make_pipeline(StandardScaler(), LogisticRegression()).fit(flat, names[LABELS])
+    signature = ModelSignature(Schema([TensorSpec(np.dtype("float32"), (-1, STEPS * CHANNELS))]))
+    mlflow.sklearn.save_model(model, tmp_path / "m", signature=signature, pip_requirements=["mlflow"])
+    result = evaluate(str(tmp_path / "m"), data(targets=names[Y]), forward_budget=120)
+    table = result.tables["dynamask_instances"]
+    rows = table["id"].astype(int)
+    assert table["prediction"].tolist() == model.predict(X[rows].reshape(len(rows), -1)).tolist()
+    assert table["target"].tolist() == names[Y[rows]].tolist()
+
+
 def test_columns_are_mapped_to_cells_by_their_names(store: Path, tmp_path: Path) -> None:
     names = [f"{name}_{step}" for name in NAMES for step in range(STEPS)]  # channel by channel
     table = pd.DataFrame(TRAIN.transpose(0, 2, 1).reshape(len(TRAIN), -1), columns=names)
