@@ -121,7 +121,8 @@ class StayDataset:
         """What `as_sequences` and `mlflow.data.from_sequences` take: arrays and names, and targets if all are known.
 
         Args:
-            observed: whether to say which cells were measured; without it filled-in values may be salient.
+            observed: whether only measured cells may be salient, and a model may take which they are. Without it
+                filled-in values may be salient; the report still tells them apart.
         """
         known = bool(np.isfinite(self.labels).all())
         return {
@@ -131,6 +132,7 @@ class StayDataset:
             "channel_names": self.channel_names,
             "times": [int(hour) if float(hour).is_integer() else hour for hour in self.times],
             "observed": self.observed if observed else None,
+            "measured": self.observed,
         }
 
     def frame(self) -> pd.DataFrame:

@@ -85,7 +85,7 @@ def report_data(
         summary=run.scores.summary(),
         errors=_on_grid(masks.areas, masks.errors, grid),
         lengths=sample.lengths,
-        observed=sample.observed,
+        observed=_measured(sample, config),
         inputs=labels.raw(_inputs(sample)) if config.log_inputs else None,
         profile_by_channel=profile.by_channel,
         profile_by_time=profile.by_time,
@@ -125,6 +125,11 @@ def _remarks(run: MethodRun) -> dict[str, NDArray[np.bool_]]:
 def _inputs(sample: Sequences) -> NDArray[np.float32]:
     """The series, NaN in the padding."""
     return sample.x if sample.exists is None else np.where(sample.exists, sample.x, np.float32(np.nan))
+
+
+def _measured(sample: Sequences, config: EvaluationConfig) -> NDArray[np.bool_] | None:
+    """Which values are drawn as measured. When something was measured is known of raw data: it goes where they go."""
+    return sample.measured if config.log_inputs and sample.measured is not None else sample.observed
 
 
 def _grid(run: MethodRun, config: EvaluationConfig) -> NDArray[np.float64]:

@@ -40,6 +40,8 @@ class Sequences:
         lengths: (N,) steps that exist; the rest of an instance is padding. None: all of them.
         observed: (N, T, d) True where a value was measured, not filled in. None: everywhere.
         extras: further inputs of the model, name -> (N, ...): static features (N, s), codes, time gaps, ...
+        measured: (N, T, d) True where a value was measured at that step, for display alone: no model is given it, every
+            cell may be salient, and the digest does not see it. None: as `observed` has it.
     """
 
     x: NDArray[np.float32]
@@ -50,6 +52,7 @@ class Sequences:
     lengths: NDArray[np.int64] | None = None
     observed: NDArray[np.bool_] | None = None
     extras: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    measured: NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.x)
@@ -67,6 +70,7 @@ class Sequences:
             lengths=None if self.lengths is None else self.lengths[rows],
             observed=None if self.observed is None else self.observed[rows],
             extras={name: values[rows] for name, values in self.extras.items()},
+            measured=None if self.measured is None else self.measured[rows],
         )
 
     @property
@@ -124,7 +128,7 @@ class Sequences:
         """Write an npz without pickle; the file appears whole or not at all."""
         target = local_path(path, "the file of sequences")
         names = {"ids": self.ids, "channel_names": self.channel_names, "times": self.times}
-        optional = {name: getattr(self, name) for name in ("targets", "lengths", "observed")}
+        optional = {name: getattr(self, name) for name in ("targets", "lengths", "observed", "measured")}
         if self.targets is not None and self.targets.dtype == object:
             optional["targets"] = np.array(self.targets.tolist())
         arrays = {"x": self.x, **{name: values for name, values in optional.items() if values is not None}}
@@ -146,6 +150,7 @@ class Sequences:
             **names,
             lengths=stored.get("lengths"),
             observed=stored.get("observed"),
+            measured=stored.get("measured"),
             extras={name.removeprefix(_EXTRA): values for name, values in stored.items() if name.startswith(_EXTRA)},
         )
 
@@ -160,6 +165,7 @@ def as_sequences(
     lengths: ArrayLike | None = None,
     observed: Any = None,
     extras: Mapping[str, Any] | None = None,
+    measured: Any = None,
 ) -> Sequences:
     """Check arrays and names against each other; every error says what was expected and what came.
 
@@ -173,6 +179,7 @@ def as_sequences(
         x, lengths = collection.x, collection.lengths
         channel_names = collection.channel_names if channel_names is None else channel_names
         observed = None if observed is None else padded_like(observed, collection.lengths)
+        measured = None if measured is None else padded_like(measured, collection.lengths)
         extras = {name: padded_like(given, collection.lengths) for name, given in (extras or {}).items()}
     values = _numbers(x)
     n, steps, channels = values.shape
@@ -183,23 +190,26 @@ def as_sequences(
         raise ValueError(f"Expected {steps} times, one a step, but got {len(ticks)}.")
     _check_text("times", [tick for tick in ticks if isinstance(tick, str)])
     valid = _lengths(lengths, n, steps)
-    seen = None if observed is None else _observed(observed, values.shape)
+    seen = _flags("observed", observed, values.shape)
+    shown = _flags("measured", measured, values.shape)
     further = _extras(extras, n)
     if valid is not None:
         # What lies in the padding means nothing: one fixed value keeps NaN out and the digest stable.
         exists = np.arange(steps) < valid[:, None]
         values = np.where(exists[:, :, None], values, np.float32(0))
-    checked = Sequences(values, labels, names, ticks, _targets(targets, n, steps, valid), valid, seen, further)
+    checked = Sequences(values, labels, names, ticks, _targets(targets, n, steps, valid), valid, seen, further, shown)
     _refuse_non_finite(checked)
     return checked
 
 
-def _observed(observed: Any, shape: tuple[int, ...]) -> NDArray[np.bool_]:
-    seen = np.asarray(observed)
+def _flags(name: str, given: Any, shape: tuple[int, ...]) -> NDArray[np.bool_] | None:
+    if given is None:
+        return None
+    seen = np.asarray(given)
     if seen.shape != shape:
-        raise ValueError(f"Expected observed of the shape of x, {shape}, but got {seen.shape}.")
+        raise ValueError(f"Expected {name} of the shape of x, {shape}, but got {seen.shape}.")
     if seen.dtype != np.bool_ and not (seen.dtype.kind in "iuf" and np.isin(seen, (0, 1)).all()):
-        raise ValueError(f"Expected observed to be True or False (1 or 0) in every cell, but got other {seen.dtype}.")
+        raise ValueError(f"Expected {name} to be True or False (1 or 0) in every cell, but got other {seen.dtype}.")
     return seen.astype(np.bool_, copy=False)
 
 

@@ -189,6 +189,7 @@ def from_sequences(
     lengths: "ArrayLike | None" = None,
     observed: "ArrayLike | None" = None,
     extras: "Mapping[str, ArrayLike] | None" = None,
+    measured: "ArrayLike | None" = None,
     source: str | DatasetSource | None = None,
     name: str | None = None,
     digest: str | None = None,
@@ -204,6 +205,8 @@ def from_sequences(
         observed: (N, T, d) True where a value was measured rather than filled in.
         extras: further inputs of the model, name -> (N, ...). Floats (N, s) are static features, which get attributions
             of their own; whole numbers are codes, passed as they are.
+        measured: (N, T, d) as `observed`, but for the report alone, which draws filled-in values differently where it
+            has the inputs: cells that were filled in may be salient.
         source: where the data came from: a path, a URI, or a `DatasetSource`. By default the calling code.
         name, digest: as in every dataset of MLflow; the digest is computed over every byte if not given.
     """
@@ -218,6 +221,7 @@ def from_sequences(
         lengths=lengths,
         observed=observed,
         extras=extras,
+        measured=measured,
     )
     return SequenceDataset(sequences, _source(source), name, digest)
 

@@ -23,7 +23,7 @@ export function seriesCard(n: number, sums: Totals, sight: TimeWindow): HTMLElem
       (hasSigned()
         ? "Shaded orange where a value raises the answer, blue where it lowers it."
         : "Shaded where the mask highlights.") +
-      (bytes("observed") ? " Dots were measured; a thin line between them was filled in." : ""),
+      (bytes("observed") ? " Dots and the solid line were measured; the dashed line was filled in." : ""),
     place,
     rest.length ? moreButton("Show all " + C + " channels", "Show the channels that matter", draw) : null,
   );
@@ -146,14 +146,18 @@ function drawSpark(node: HTMLElement, width: number, spark: Spark): (t: number |
   const bucket = Math.max(1, Math.floor(sight.span / FEW));
   for (let t = sight.from; t < sight.to; t += bucket)
     picture.append(...shade(spark, t, bucket, x, across, height));
-  let [path, pen] = ["", false];
-  for (let t = sight.from; t < sight.to; t++) {
-    const v = values[t];
-    if (finite(v)) path += (pen ? "L" : "M") + x(t).toFixed(1) + " " + y(v).toFixed(1);
-    pen = finite(v);
-  }
   const known = bytes("observed") !== null;
-  picture.append(svg("path", { class: "line main thin" + (known ? " filled" : ""), d: path }));
+  const at = (t: number) => x(t).toFixed(1) + " " + y(values[t]).toFixed(1);
+  // A stretch that ends in a value that was filled in is no measurement, wherever it begins.
+  let [solid, filled] = ["", ""];
+  for (let t = sight.from + 1; t < sight.to; t++) {
+    if (!finite(values[t - 1]) || !finite(values[t])) continue;
+    const stretch = "M" + at(t - 1) + "L" + at(t);
+    if (observedAt(n, t, c)) solid += stretch;
+    else filled += stretch;
+  }
+  picture.append(svg("path", { class: "line main thin", d: solid }));
+  if (filled) picture.append(svg("path", { class: "line main thin filled", d: filled }));
   if (sight.span <= 120)
     for (let t = sight.from; t < Math.min(sight.to, endOf(n)); t++)
       if (finite(values[t]) && (known ? observedAt(n, t, c) : maskAt(n, t, c) >= 0.5))

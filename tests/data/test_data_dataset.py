@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from dynamask_mlflow.data import DataError, StayDataset, build, open_source
+from dynamask_mlflow.evaluation.sequences import as_sequences
 
 Tables = dict[str, pd.DataFrame]
 Writer = Callable[..., str]
@@ -26,6 +27,16 @@ def test_what_is_saved_is_loaded(dataset: StayDataset, tmp_path: Path) -> None:
     assert loaded.preprocessing == dataset.preprocessing
     assert loaded.report["stays_in"] == 40
     assert loaded.digest == dataset.digest
+
+
+def test_the_report_is_told_what_was_measured_whether_or_not_that_decides_what_may_be_salient(
+    dataset: StayDataset,
+) -> None:
+    for decides in (True, False):
+        sequences = as_sequences(**dataset.sequence_arrays(observed=decides))
+        assert (sequences.observed is not None) is decides
+        assert bool(sequences.eligible.all()) is not decides
+        np.testing.assert_array_equal(sequences.measured, dataset.observed)
 
 
 def test_the_digest_sees_the_last_cell_of_the_last_stay(dataset: StayDataset) -> None:

@@ -84,6 +84,19 @@ def test_a_saved_file_gives_the_same_sequences(tmp_path: Path, targets: Any) -> 
     assert [path.name for path in tmp_path.iterdir()] == ["x.npz"]
 
 
+def test_what_was_measured_is_kept_for_display_and_decides_nothing(tmp_path: Path) -> None:
+    seen = X > 3
+    plain, marked = as_sequences(X), as_sequences(X, measured=seen)
+    assert marked.eligible.all()
+    assert marked.side.observed is None
+    assert marked.digest() == plain.digest()
+    for kept in (marked, Sequences.load(marked.save(tmp_path / "x.npz"))):
+        np.testing.assert_array_equal(kept.take(np.array([1])).measured, seen[1:])
+    assert Sequences.load(plain.save(tmp_path / "y.npz")).measured is None
+    with pytest.raises(ValueError, match="Expected measured of the shape of x"):
+        as_sequences(X, measured=seen[:1])
+
+
 def test_a_broken_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "x.npz"
     whole = as_sequences(X).save(path).read_bytes()

@@ -121,6 +121,29 @@ def test_padding_and_filled_in_cells_differ_in_looks_and_words(watch: Any) -> No
     assert 0.03 < padded < 0.5
 
 
+def test_what_was_filled_in_is_dashed_in_the_series_and_coloured_where_it_is_salient(watch: Any) -> None:
+    observed = np.ones((1, 8, 2), dtype=bool)
+    observed[0, 3:6, 0] = False
+    masks = np.zeros((1, 8, 2))
+    masks[0, 2:5, 0] = 1
+    page, complaints = watch(render_report(small(masks, inputs=np.ones((1, 8, 2)), observed=observed)))
+    page.click("#tab-instances")
+    spark = page.locator(".spark").first
+    spark.locator("circle").first.wait_for()
+    assert spark.locator("circle").count() == 5
+    stretches = {look: spark.locator(f"path.line{look}").get_attribute("d") for look in (".filled", ":not(.filled)")}
+    assert [path.count("M") for path in stretches.values()] == [3, 4]
+    dashes = spark.locator("path.filled").evaluate("node => getComputedStyle(node).strokeDasharray")
+    assert dashes != "none"
+    page.locator(".detail .heat").focus()
+    for _ in range(4):
+        page.keyboard.press("ArrowRight")
+    told = page.locator("#tip").inner_text()
+    assert "filled in, not measured" in told
+    assert "salient with probability 1.00" in told
+    assert complaints == []
+
+
 def test_a_thousand_instances_draw_only_the_rows_in_sight(watch: Any) -> None:
     html = render_report(icu_report(1000))
     assert len(html.encode()) < 20_000_000

@@ -75,6 +75,22 @@ def test_failures_name_no_value_and_no_hidden_id(
     assert (hashed("MRN-700003") in left) is hash_ids
 
 
+def test_what_was_measured_changes_no_mask_and_leaves_with_the_inputs_alone(store: Path) -> None:
+    measured = np.random.default_rng(0).random(X.shape) < 0.5
+    network, pages, masks = GRUClassifier(), {}, []
+    for log_inputs in (False, True):
+        for given in (None, measured):
+            told = mlflow.data.from_sequences(X, targets=Y, measured=given)
+            result = evaluate(network, told, sampling="first", log_inputs=log_inputs, images=0)
+            page = Path(result.artifacts["dynamask_report"].uri.removeprefix("file://"))
+            pages[log_inputs, given is not None] = page.read_text(encoding="utf-8")
+            masks.append(result.artifacts["dynamask_masks"].content.masks)
+    held = {key for key, page in pages.items() if 'id="blob-observed"' in page}
+    assert held == {(True, True)}
+    for other in masks[1:]:
+        np.testing.assert_array_equal(other, masks[0])
+
+
 def test_no_view_of_a_change_or_a_comparison_names_a_value_or_a_hidden_id(
     store: Path, planted: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
