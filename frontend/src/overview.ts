@@ -27,9 +27,10 @@ const TILES = [
 const CONTROLS: Record<string, string> = { random: "random cells", other: "another instance's mask" };
 
 // "Better" is said only where a paired test over the instances says so.
+// `own` is the mean of the masks, where the measure has no zero to be counted from; `better`, which way is better.
 export function testWords(
   paired: Paired,
-  kind: Kind = "number",
+  { kind = "number", own = null, better = "higher" }: { kind?: Kind; own?: Num; better?: string } = {},
 ): { good: boolean; text: string; details: string[] } {
   const judged = Object.entries(paired.controls).map(([name, [value, p]]) => ({
     name: CONTROLS[name] ?? name,
@@ -44,19 +45,37 @@ export function testWords(
     : !lost.length
       ? "better than " + won.join(" and ")
       : "not shown to be better than " + lost.join(" or ");
-  const pText = (p: Num) => (!finite(p) ? "not tested" : p < 0.001 ? "p < 0.001" : "p = " + p.toFixed(3));
+  const masks = show(finite(paired.shift) ? paired.shift : own, kind);
+  const tested = (p: Num) =>
+    finite(p)
+      ? "compared instance by instance, a one-sided Wilcoxon test that the masks are " +
+        (better || "higher") +
+        " gives " +
+        (p < 0.001 ? "p < 0.001" : "p = " + p.toFixed(3))
+      : "too few instances for a test";
   return {
     good: judged.length > 0 && !lost.length,
     text,
     details: judged.map(
-      (control) => control.name + ": " + show(control.value, kind) + " (" + pText(control.p) + ")",
+      ({ name, value, p }) =>
+        "Masks " +
+        masks +
+        ", " +
+        name +
+        " " +
+        show(value, kind) +
+        " (means of " +
+        plural(paired.instances, "instance") +
+        "); " +
+        tested(p) +
+        ".",
     ),
   };
 }
 
 function tile(e: Summary): HTMLElement {
   const paired = D.paired[e.name];
-  const words = paired ? testWords(paired, e.kind) : null;
+  const words = paired ? testWords(paired, { kind: e.kind, own: e.value, better: e.better }) : null;
   // CE and ACC ask about the predicted class, which a risk that stays low keeps: no fault of a mask that moves the risk.
   const moves = D.paired.answer_shift && e.name !== "answer_shift" && testWords(D.paired.answer_shift).good;
   const unit = e.name === "answer_shift" && D.explained?.unit ? " " + D.explained.unit : "";

@@ -10,7 +10,25 @@ describe("words", () => {
     expect(won).toMatchObject({ good: true, text: "better than random cells and another instance's mask" });
     const open = testWords({ ...base, controls: { random: [0.1, 0.001], other: [0.2, 0.2] } });
     expect(open).toMatchObject({ good: false, text: "not shown to be better than another instance's mask" });
-    expect(testWords({ ...base, controls: { random: [0.1, null] } }).details[0]).toContain("not tested");
+    expect(testWords({ ...base, controls: { random: [0.1, null] } }).details[0]).toContain(
+      "too few instances",
+    );
+  });
+
+  it("says what was compared and what the p-value is of", () => {
+    const paired = { shift: 0.391, low: 0.1, high: 0.6, instances: 40, controls: { random: [-0.002, 0.84] } };
+    const { good, text, details } = testWords(paired as never);
+    expect(details).toEqual([
+      "Masks 0.391, random cells \u22120.002 (means of 40 instances); compared instance by instance, " +
+        "a one-sided Wilcoxon test that the masks are higher gives p = 0.840.",
+    ]);
+    expect([good, text]).toEqual([false, "not shown to be better than random cells"]);
+    const lower = testWords({ ...paired, shift: null } as never, {
+      kind: "share",
+      own: 0.25,
+      better: "lower",
+    });
+    expect(lower.details[0]).toMatch(/^Masks 25.%, .* that the masks are lower gives/);
   });
 
   it("keeps the channels that matter, and never none", () => {
