@@ -260,7 +260,7 @@ def drift(sources: tuple[str, ...], update: str | None, as_json_: bool, **option
     except ValueError as error:
         raise CommandError(str(error)) from error
     if update:
-        update_document(update, rows, notes)
+        update_document(update, "drift", as_table(rows), notes)
     if as_json_:
         click.echo(json.dumps({"rows": [asdict(row) for row in rows], "notes": notes}, indent=2))
     else:

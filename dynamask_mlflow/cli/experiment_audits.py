@@ -9,6 +9,9 @@ from typing import Any
 import click
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+_UPDATE = click.option(
+    "--update", type=click.Path(exists=True), help="Write the rows into this Markdown file; other data sets' rows stay."
+)
 
 
 @click.command()
@@ -39,13 +42,20 @@ def places(size: int, windows: int, as_json: bool) -> None:
 )
 @click.option("--stays", type=click.IntRange(min=100), default=400, show_default=True, help="Explained stays.")
 @click.option("--years", type=click.IntRange(min=5), default=200, show_default=True, help="Of twelve audits each.")
+@click.option("--checked", type=click.IntRange(min=0), default=2, show_default=True, help="Years judged in full, too.")
+@_UPDATE
 @_JSON
-def years(sources: tuple[str, ...], stays: int, years: int, as_json: bool) -> None:
+def years(sources: tuple[str, ...], stays: int, years: int, checked: int, update: str | None, as_json: bool) -> None:
     """Years of monthly audits in which nothing changes: how many have a false alarm, by arm."""
-    from dynamask_mlflow.experiments.drift import SOURCES
+    from dynamask_mlflow.experiments.drift import SOURCES, update_document
     from dynamask_mlflow.experiments.drift.years import as_table, run_years
 
-    _print(run_years(sources or SOURCES, stays, years, _tell), as_table, as_json)
+    rows, notes = run_years(sources or SOURCES, stays, years, checked, _tell)
+    if update:
+        update_document(update, "years", as_table(rows), notes)
+    _print(rows, as_table, as_json)
+    for note in notes:
+        _tell(note)
 
 
 @click.command()
@@ -53,13 +63,17 @@ def years(sources: tuple[str, ...], stays: int, years: int, as_json: bool) -> No
     "--source", "sources", multiple=True, type=click.Choice(["physionet", "hospital"]), help="[default: both]"
 )
 @click.option("--series", type=click.IntRange(min=5), default=60, show_default=True, help="Of three windows each.")
+@_UPDATE
 @_JSON
-def outcomes(sources: tuple[str, ...], series: int, as_json: bool) -> None:
+def outcomes(sources: tuple[str, ...], series: int, update: str | None, as_json: bool) -> None:
     """A change of the outcome at 400 labelled stays a window: how soon it is found, and the best possible."""
-    from dynamask_mlflow.experiments.drift import SOURCES
+    from dynamask_mlflow.experiments.drift import SOURCES, update_document
     from dynamask_mlflow.experiments.drift.outcomes import as_table, run_outcomes
 
-    _print(run_outcomes(sources or SOURCES, series, _tell), as_table, as_json)
+    rows = run_outcomes(sources or SOURCES, series, _tell)
+    if update:
+        update_document(update, "outcomes", as_table(rows))
+    _print(rows, as_table, as_json)
 
 
 def _tell(line: str) -> None:

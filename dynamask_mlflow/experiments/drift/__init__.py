@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 
 from dynamask_mlflow.experiments.drift.calendar import calendar_notes
 from dynamask_mlflow.experiments.drift.data import SOURCES, open_case
+from dynamask_mlflow.experiments.drift.document import update_document
 from dynamask_mlflow.experiments.drift.versions import canary_notes, cause_notes, version_notes
 from dynamask_mlflow.experiments.drift.windows import Report, Row, window_rows
 from dynamask_mlflow.experiments.drift.years import year_notes
-from dynamask_mlflow.experiments.table import as_markdown
 
 __all__ = ["SOURCES", "Row", "Scale", "as_table", "run_drift", "update_document"]
-
-_BEGIN, _END = "<!-- drift table -->", "<!-- /drift table -->"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +63,7 @@ def run_drift(
         notes += cause_notes(case, pool, 6 if quick else max(20, scale.replicates // 2))
         notes += canary_notes(case, pool)
         if source == "hospital":
-            notes += calendar_notes(case, pool, report)
+            notes += [f"{source}, {note}" for note in calendar_notes(case, pool, report)]
     return rows, notes
 
 
@@ -86,14 +83,3 @@ def as_table(rows: list[Row]) -> list[list[str]]:
         for row in rows
     ]
     return [head, *body]
-
-
-def update_document(path: str, rows: list[Row], notes: list[str]) -> None:
-    """Replace what stands between the marks of the drift table in a Markdown file."""
-    text = Path(path).read_text(encoding="utf-8")
-    before, mark, rest = text.partition(_BEGIN)
-    _, closing, after = rest.partition(_END)
-    if not mark or not closing:
-        raise ValueError(f"Expected the marks {_BEGIN} and {_END} in {path}, but they are not there.")
-    table = as_markdown(as_table(rows)) + "\n\n" + "\n".join(f"- {note}" for note in notes)
-    Path(path).write_text(f"{before}{_BEGIN}\n{table}\n{_END}{after}", encoding="utf-8")

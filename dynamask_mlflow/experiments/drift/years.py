@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 
 import numpy as np
 
 from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.experiments.drift.data import Case, open_case
-from dynamask_mlflow.experiments.drift.draws import alarms, draw
-from dynamask_mlflow.experiments.drift.windows import CHANGES, changed
+from dynamask_mlflow.experiments.drift.draws import STAGES, alarms, draw
+from dynamask_mlflow.experiments.drift.windows import CHANGES, changed, more_at_risk
 
 MONTHS = 12
 BY = ("sex", "age_group", "unit")
 _AT_A_TIME = 10  # years that are cached together: an interrupted experiment goes on where it was
+_WEAK = 1.5  # times as frequent
 Series = list[list[list[str]]]  # year -> audit -> kinds of violations
 
 
@@ -46,10 +48,20 @@ ARMS = {
 
 
 def run_years(
-    sources: Sequence[str], stays: int = 400, years: int = 200, report: Callable[[str], None] = lambda _: None
-) -> list[YearRow]:
-    """Quiet years of monthly audits, by arm: references and windows are drawn from the same explained stays."""
-    rows = []
+    sources: Sequence[str],
+    stays: int = 400,
+    years: int = 200,
+    checked: int = 2,
+    report: Callable[[str], None] = lambda _: None,
+) -> tuple[list[YearRow], list[str]]:
+    """Quiet years of monthly audits, by arm: references and windows are drawn from the same explained stays.
+
+    Args:
+        checked: years that are judged in full, too, without screening, and as many with a weak change; the second
+            result says in a sentence for each data set how many alarms the screening missed.
+    """
+    rows: list[YearRow] = []
+    notes: list[str] = []
     for source in sources:
         case = open_case(source, False, False, stays)
         pool = _with_groups(case, case.measured("pool", case.pool))
@@ -60,16 +72,46 @@ def run_years(
             name = f"quiet years {block.start} to {block.stop}"
             series += case.cached(name, partial(_series, case, (pool, pool), block, MONTHS, by))
             report(f"{source}: {len(series)} years, {sum(any(map(set, year)) for year in series)} with an alarm")
-        rows += [_row(source, arm, kinds, series) for arm, kinds in ARMS.items() if by or arm != "subgroups"]
-    return rows
+        rows += summarize(source, series, {arm: ARMS[arm] for arm in ARMS if by or arm != "subgroups"})
+        if checked:
+            audits, alarmed, missed = case.cached(f"screening {checked}", partial(_missed, case, pool, checked, by))
+            notes.append(
+                f"{source}: {audits} audits were judged without screening, too, half of them with a weak change of the "
+                f"case mix; {alarmed} of them alarmed, of which the screening missed {missed}."
+            )
+    return rows, notes
 
 
-def _row(source: str, arm: str, kinds: set[str], series: Series) -> YearRow:
+def _missed(case: Case, pool: ExplainedWindow, years: int, by: Sequence[str]) -> tuple[int, int, int]:
+    """Audits that are judged with and without screening; how many alarm without it; how many of these do not with it.
+
+    With nothing changed hardly any audit alarms. A case mix with the fifth at highest risk `_WEAK` times as frequent
+    brings many near the levels, where screening might go wrong.
+    """
+    audits, alarmed, missed = 0, 0, 0
+    for population in (pool, more_at_risk(pool, _WEAK)):
+        with_it, without = (
+            _series(case, (pool, population), range(years), MONTHS, by, stages) for stages in (STAGES, ())
+        )
+        for screened, full in zip(chain(*with_it), chain(*without), strict=True):
+            audits, alarmed, missed = audits + 1, alarmed + bool(full), missed + (screened != full)
+    return audits, alarmed, missed
+
+
+def summarize(source: str, series: Series, arms: Mapping[str, set[str]]) -> list[YearRow]:
+    """One row for each arm: in how many years one of its kinds alarmed.
+
+    >>> summarize("hospital", [[["inputs"], ["inputs"]], [[], []]], {"inputs": {"inputs"}})[0].alarmed
+    1
+    """
     from scipy.stats import beta
 
-    alarmed = sum(any(kinds & set(audit) for audit in year) for year in series)
-    upper = 1.0 if alarmed == len(series) else float(beta.ppf(0.95, alarmed + 1, len(series) - alarmed))
-    return YearRow(source, arm, alarmed, len(series), upper)
+    rows = []
+    for arm, kinds in arms.items():
+        alarmed = sum(any(kinds & set(audit) for audit in year) for year in series)
+        upper = 1.0 if alarmed == len(series) else float(beta.ppf(0.95, alarmed + 1, len(series) - alarmed))
+        rows.append(YearRow(source, arm, alarmed, len(series), upper))
+    return rows
 
 
 def as_table(rows: Sequence[YearRow]) -> list[list[str]]:
@@ -121,6 +163,7 @@ def _series(
     years: Sequence[int],
     months: int,
     by: Sequence[str] = (),
+    stages: Sequence[int] = STAGES,
 ) -> Series:
     """Audits of windows of the second population against references of the first."""
     found = []
@@ -128,7 +171,7 @@ def _series(
         rng = np.random.default_rng([13, year])
         before = draw(populations[0], case.reference_size, rng, case.predicted_reference)
         windows = [draw(populations[1], case.size, rng, case.predicted_size) for _ in range(months)]
-        found.append(alarms(case, before, windows, 100 * year, by))
+        found.append(alarms(case.config.with_options(seed=100 * year), before, windows, by, stages))
     return found
 
 
