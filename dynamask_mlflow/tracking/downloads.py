@@ -13,6 +13,7 @@ import shutil
 import tempfile
 import time
 from pathlib import Path
+from urllib.parse import urlsplit
 
 _PREFIX = "dynamask-downloads-"
 _OLD = 24 * 3600  # seconds: a process of another container may live although its number is unknown here
@@ -28,14 +29,28 @@ def download(
 ) -> Path:
     """An artifact by its URI, or by its run and path.
 
+    What lies on this machine is not copied: a copy would follow its links, which loaders of untrusted models refuse.
+
     Args:
         dst_path: a folder to keep it in. By default it is there until this process ends.
     """
     from mlflow.artifacts import download_artifacts
 
-    folder = dst_path or new_folder()
+    in_place = dst_path is None and artifact_uri is not None and _is_local(artifact_uri)
+    folder = None if in_place else dst_path or new_folder()
     what = {"artifact_uri": artifact_uri, "run_id": run_id, "artifact_path": artifact_path}
     return Path(download_artifacts(**what, dst_path=folder))
+
+
+def _is_local(artifact_uri: str) -> bool:
+    """Whether an artifact lies in a folder of this machine."""
+    from mlflow.store.artifact.models_artifact_repo import ModelsArtifactRepository
+    from mlflow.store.artifact.runs_artifact_repo import RunsArtifactRepository
+
+    for kind, repository in (("models:", ModelsArtifactRepository), ("runs:", RunsArtifactRepository)):
+        if artifact_uri.startswith(kind):
+            artifact_uri = repository.get_underlying_uri(artifact_uri)
+    return urlsplit(artifact_uri).scheme in ("", "file")
 
 
 def new_folder() -> str:

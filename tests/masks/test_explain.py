@@ -68,7 +68,7 @@ def test_the_seed_draws_the_random_masks_and_nothing_else() -> None:
     model = Recurrent().eval()
     first, other = (explain(model, x, seed=s, progress=False) for s in (0, 1))
     assert not np.array_equal(first.masks, other.masks)
-    np.testing.assert_allclose(first.masks, other.masks, atol=0.1)
+    np.testing.assert_allclose(first.masks, other.masks, atol=0.25)
     np.testing.assert_array_equal(first.attributions, other.attributions)
 
 

@@ -180,11 +180,18 @@ def test_drift_fails_the_run_when_asked_to_and_its_audit_is_complete(dags, ward)
 
 
 def test_a_run_that_broke_off_is_closed_as_failed(dags, ward) -> None:
-    run = dags["ward_strict"].test(logical_date=month(5), run_conf={"store": "/proc/nowhere"})
+    run = dags["ward_broken"].test(logical_date=month(5))
     assert str(run.state) == "failed"
     assert states(run)["close_run"] == "success"
-    (audit,) = of_window(ward, "2026-05", "strict")
+    (audit,) = of_window(ward, "2026-05", "broken")
     assert audit.info.status == "FAILED"
+
+
+def test_a_store_that_cannot_be_written_is_refused_before_a_run_is_opened(dags, ward) -> None:
+    run = dags["ward_strict"].test(logical_date=month(5), run_conf={"store": "/proc/nowhere"})
+    assert str(run.state) == "failed"
+    assert states(run)["prepare"] == "failed"
+    assert of_window(ward, "2026-05", "strict") == []
 
 
 def test_the_group_works_in_somebody_else_s_dag(dags, ward) -> None:

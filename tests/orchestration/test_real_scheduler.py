@@ -74,7 +74,7 @@ def test_an_audit_from_trigger_to_verdict_and_again(airflow: Any, ward_root: Pat
     assert february.data.tags["dynamask.verdict"] == "ok"
     shards = [task for task in airflow.tasks(DAG, run) if task["task_id"] == "fit_shard"]
     assert sorted(task["rendered_map_index"].partition(":")[0] for task in shards) == [
-        "canary", "window 1 of 2", "window 2 of 2",
+        "canary", "predicted", "window 1 of 2", "window 2 of 2",
     ]  # fmt: skip
     links = airflow.call("GET", f"dags/{DAG}/dagRuns/{run}/taskInstances/report/links")["extra_links"]
     assert links["MLflow run"].startswith("http://mlflow.example/#/experiments/")

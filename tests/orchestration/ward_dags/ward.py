@@ -58,10 +58,14 @@ def lose_connection(context: Any) -> None:
         raise ConnectionError("The worker lost its network.")
 
 
+def break_down(context: Any) -> None:
+    raise ValueError("The fit cannot be done.")
+
+
 def lose_server(context: Any, result: Any) -> None:
     """The tracking server dies when the last shard is fitted."""
     (ROOT / f"fitted-{context['ti'].map_index}").touch()
-    if len(list(ROOT.glob("fitted-*"))) == 3 and once("server"):
+    if len(list(ROOT.glob("fitted-*"))) == 4 and once("server"):
         os.killpg(int((ROOT / "server.pid").read_text()), signal.SIGKILL)
 
 
@@ -102,6 +106,7 @@ def unlucky(name: str, retries: int, **hooks: Any) -> DAG:
 
 
 fragile = unlucky("fragile", 2, pre_execute=lose_connection)
+broken = unlucky("broken", 0, pre_execute=break_down)
 lost = unlucky("lost", 1, post_execute=lose_server)
 server = build_audit_dag(MODEL, DATA, dag_id="ward_server", assets=[Asset("ward_data")], **SHARED)
 celery = build_audit_dag(
