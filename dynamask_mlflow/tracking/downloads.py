@@ -13,6 +13,7 @@ import shutil
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 _PREFIX = "dynamask-downloads-"
@@ -44,12 +45,18 @@ def download(
 
 def _is_local(artifact_uri: str) -> bool:
     """Whether an artifact lies in a folder of this machine."""
+    from mlflow.exceptions import MlflowException
     from mlflow.store.artifact.models_artifact_repo import ModelsArtifactRepository
     from mlflow.store.artifact.runs_artifact_repo import RunsArtifactRepository
 
-    for kind, repository in (("models:", ModelsArtifactRepository), ("runs:", RunsArtifactRepository)):
-        if artifact_uri.startswith(kind):
-            artifact_uri = repository.get_underlying_uri(artifact_uri)
+    models: Any = ModelsArtifactRepository  # without types
+    try:
+        if artifact_uri.startswith("models:"):
+            artifact_uri = models.get_underlying_uri(models.split_models_uri(artifact_uri)[0])
+        elif artifact_uri.startswith("runs:"):
+            artifact_uri = RunsArtifactRepository.get_underlying_uri(artifact_uri)
+    except MlflowException:  # the download says what is wrong
+        return False
     return urlsplit(artifact_uri).scheme in ("", "file")
 
 

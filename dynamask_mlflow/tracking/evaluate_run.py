@@ -78,6 +78,7 @@ def run_evaluation(
     task = task_of(model_type, settings)
     sequences = as_the_model_names_them(dataset.sequences, settings)
     network, config = open_network(model, sequences, task, config)
+    labels = labels_of(settings, config, sequences.channel_names, own_class_names(network))
     with untouched_process(network):
         require_device(config.device)
         padding = settings.prefix_padding if settings else None
@@ -96,7 +97,6 @@ def run_evaluation(
         "model": _model_record(model, identity),
         "dataset": {"name": dataset.name, "digest": dataset.digest, "instances": len(sequences)},
     }
-    labels = labels_of(settings, config, sequences.channel_names, own_class_names(network))
     spool = new_spool(config.spool, run_id, bytes_needed(config, sequences.x.shape))
     try:
         with untouched_process(network):
