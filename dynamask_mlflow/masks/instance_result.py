@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -20,7 +21,7 @@ _APART = ("diagnostics", "config")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class InstanceResult:
+class InstanceResult(ABC):
     """Arrays of N rows, one an instance, as fields of a frozen dataclass; a field may be None.
 
     Attributes:
@@ -38,8 +39,9 @@ class InstanceResult:
     diagnostics: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     config: Mapping[str, Any] = field(default_factory=dict)
 
+    @abstractmethod
     def __len__(self) -> int:
-        raise NotImplementedError
+        """N."""
 
     @property
     def target(self) -> str:
