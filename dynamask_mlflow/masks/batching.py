@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +13,7 @@ from dynamask_mlflow.masks.black_box import BlackBox
 
 # Larger batches do not run faster on a CPU, they only leave its caches.
 _MOST_ON_CPU = 128
+_MOST_AT_ONCE_ON_CPU = 256
 _MOST = 4096
 # In batches of a multiple of eight rows, matrix products and the gradients of recurrent layers give each row the same
 # bits whatever the others are; in others they need not.
@@ -39,12 +40,21 @@ def activation_bytes(model: Model, black_box: BlackBox, x: Tensor) -> int:
     return sum(seen.values()) // 2
 
 
-def batch_size(model: Model, black_box: BlackBox, x: Tensor, budget: int, replicas: int = 1) -> int:
-    """Instances a batch within the budget; `replicas` copies of each are fitted side by side."""
+class BatchSize(NamedTuple):
+    """Instances a batch, and rows a call of the model: several questions about few instances share a call."""
+
+    instances: int
+    rows: int
+
+
+def batch_size(model: Model, black_box: BlackBox, x: Tensor, budget: int, replicas: int = 1) -> BatchSize:
+    """What fits into the budget; `replicas` copies of each instance are fitted side by side."""
     cells = x.shape[1] * x.shape[2]
-    each = (activation_bytes(model, black_box, x) + _ENGINE_TENSORS * cells * x.element_size()) * replicas
-    most = _MOST_ON_CPU if x.device.type == "cpu" else _MOST
-    return int(max(LEAST, min(budget // each, most // replicas)))
+    each = activation_bytes(model, black_box, x) + _ENGINE_TENSORS * cells * x.element_size()
+    on_cpu = x.device.type == "cpu"
+    most = _MOST_ON_CPU if on_cpu else _MOST
+    size = int(max(LEAST, min(budget // (each * replicas), most // replicas)))
+    return BatchSize(size, int(max(size, min(budget // each, _MOST_AT_ONCE_ON_CPU if on_cpu else _MOST))))
 
 
 def added_up(values: Tensor) -> Tensor:
@@ -66,12 +76,15 @@ def out_of_memory(error: BaseException) -> bool:
 
 
 def in_batches(total: int, size: int, fit: Callable[[slice, int], _Part]) -> Iterator[_Part]:
-    """Fit slice after slice, each with at least so many rows; what runs out of memory is halved and tried again."""
+    """Fit slice after slice of at most `size` instances; what runs out of memory is halved and tried again.
+
+    `fit` is told the size of the time, by which it limits its own calls of the model.
+    """
     start = 0
     while start < total:
         stop = min(total, start + size)
         try:
-            part = fit(slice(start, stop), min(size, LEAST))
+            part = fit(slice(start, stop), size)
         except Exception as error:
             if not out_of_memory(error) or size == 1:
                 raise

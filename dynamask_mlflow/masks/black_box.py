@@ -7,7 +7,7 @@ classification, C values for regression.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, Literal
 
@@ -78,17 +78,21 @@ class BlackBox:
         task: "classification" or "regression".
         output: for classification, whether the model gives "logits" or "probabilities".
         differentiable: whether answers carry gradients by the inputs.
+        rows_at_once: how many rows one call should have at most; several questions about few instances share a call.
     """
 
-    def __init__(self, model: Model, task: str, output: Output, differentiable: bool = True) -> None:
+    def __init__(
+        self, model: Model, task: str, output: Output, differentiable: bool = True, rows_at_once: int = 128
+    ) -> None:
         self._model = model
         self.task = task
         self.output = output
         self.differentiable = differentiable
+        self.rows_at_once = rows_at_once
 
-    def with_model(self, model: Model) -> BlackBox:
+    def with_model(self, model: Model, rows_at_once: int | None = None) -> BlackBox:
         """Another model, read in the same way."""
-        return BlackBox(model, self.task, self.output, self.differentiable)
+        return BlackBox(model, self.task, self.output, self.differentiable, rows_at_once or self.rows_at_once)
 
     @property
     def model(self) -> Model:
@@ -111,6 +115,21 @@ class BlackBox:
                 y = torch.logit(y, eps=_TINY)
             return torch.cat([torch.zeros_like(y), y], -1)
         return y.clamp(min=_TINY).log() if self.output == "probabilities" else y
+
+    def of_stack(self, x: Tensor) -> Tensor:
+        """(K, B, S, C) of a stack of inputs (K, B, T, d), in one call."""
+        y = self(x.flatten(0, 1))
+        return y.view(*x.shape[:2], *y.shape[1:])
+
+    def calls(self, inputs: Sequence[Tensor]) -> Iterator[Tensor]:
+        """Inputs (B, T, d) each, stacked to (K, B, T, d), as many as one call should have.
+
+        A recurrent layer takes hardly longer for 128 rows than for 8, so questions that do not wait for each other's
+        answers share a call.
+        """
+        number = max(1, self.rows_at_once // len(inputs[0]))
+        for start in range(0, len(inputs), number):
+            yield torch.stack(list(inputs[start : start + number]))
 
 
 def open_black_box(model: Model, x: Tensor, task: str, output: str = "auto") -> BlackBox:

@@ -56,14 +56,11 @@ def led_by(answer: Departure, few: Tensor, many: Tensor) -> Tensor:
     """The scores `many`, with the best cells by `few` at their head where these lower the score sooner."""
     head = top_cells(few, HANDFUL, answer.batch.exists) > 0
     led = torch.where(head, few - _least(few) + _most(many), many)
-    gain = _left(answer, many, HANDFUL) - _left(answer, led, HANDFUL)
-    cost = _left(answer, led, TENTH) - _left(answer, many, TENTH)
+    exists = answer.batch.exists
+    removed = [top_cells(scores, share, exists) for share in (HANDFUL, TENTH) for scores in (many, led)]
+    left = answer.scores_under([1 - mask for mask in removed])
+    gain, cost = left[0] - left[1], left[3] - left[2]
     return torch.where(((gain > 0) & (cost <= PATIENCE * gain))[:, None, None], led, many)
-
-
-def _left(answer: Departure, scores: Tensor, share: float) -> Tensor:
-    """(B,): the score without the best cells."""
-    return answer.score_under(1 - top_cells(scores, share, answer.batch.exists))
 
 
 def _least(scores: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ minus that of its baselines, and its direction is the way in which the score mov
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -85,19 +85,19 @@ class Departure:
         )
         perturbations = _prepare(batch, (*operators, *draws))
         with torch.no_grad():
-            outputs = black_box(batch.x)
             nothing = torch.zeros_like(batch.x)
-            answers = torch.stack([black_box(perturb(nothing)[0]) for perturb in perturbations])
+            inputs = [batch.x, *(perturb(nothing)[0] for perturb in perturbations)]
+            together = torch.cat([black_box.of_stack(x) for x in black_box.calls(inputs)])
+            outputs, answers = together[0], together[1:]
             finite = torch.isfinite(answers).flatten(2).all(2)
             answers = torch.where(finite[:, :, None, None], answers, outputs)
             mean = added_up(answers[:number]) / number
             target_score = open_target(target, black_box, outputs, mean)
             if target_score.function is None:
-                score = target_score.of_outputs(outputs)
-                baselines = torch.stack([target_score.of_outputs(y) for y in answers])
+                score, baselines = target_score.of_outputs(outputs), target_score.of_outputs(answers)
             else:
-                score = target_score(batch.x)
-                baselines = torch.stack([target_score(perturb(nothing)[0]) for perturb in perturbations])
+                scores = torch.cat([target_score.of_stack(x) for x in black_box.calls(inputs)])
+                score, baselines = scores[0], scores[1:]
         usable = finite & torch.isfinite(baselines)
         baselines = torch.where(usable, baselines, score)
         replaced = torch.zeros_like(score, dtype=torch.bool)
@@ -186,33 +186,47 @@ class Departure:
             usable=self.usable.gather(0, pick),
         )
 
-    def score_under(self, mask: Tensor, operator: int = 0) -> Tensor:
+    def score_under(self, mask: Tensor) -> Tensor:
         """(B,): the score when the mask keeps."""
-        with torch.no_grad():
-            return self._finite(self.direction * self.target(self.perturbations[operator](mask)[0]))
+        return self.scores_under([mask])[0]
 
-    def gradient_under(self, mask: Tensor, operator: int = 0) -> Tensor:
-        """(B, T, d): the derivative of the score by the mask, 0 where it is not finite."""
-        gradient = self.raw_gradient_under(mask, operator)
+    def scores_under(self, masks: Sequence[Tensor]) -> Tensor:
+        """(K, B): the scores when the masks keep, under the first operator."""
+        inputs = [self.perturbations[0](mask)[0] for mask in masks]
+        with torch.no_grad():
+            scores = [self.target.of_stack(x) for x in self.target.black_box.calls(inputs)]
+        found = self.direction * torch.cat(scores)
+        return torch.where(torch.isfinite(found), found, self.baseline_scores[0])
+
+    def gradient_under(self, mask: Tensor) -> Tensor:
+        """(B, T, d): the derivative of the score by the mask under the first operator, 0 where it is not finite."""
+        (gradient,) = self.raw_gradients_under([(mask, 0)])
         return torch.where(torch.isfinite(gradient), gradient, torch.zeros_like(gradient))
 
-    def raw_gradient_under(self, mask: Tensor, operator: int = 0) -> Tensor:
-        """(B, T, d): the derivative of the score by the mask, as the model gives it."""
-        moved, slope = self.perturbations[operator](mask)
-        moved = moved.detach().requires_grad_()
-        (gradient,) = torch.autograd.grad((self.direction * self.target(moved)).sum(), moved)
-        return gradient * slope
+    def raw_gradients_under(self, asked: Sequence[tuple[Tensor, int]]) -> Iterator[Tensor]:
+        """(B, T, d) each: the derivative of the score by a mask under an operator, as the model gives it."""
+        number = max(1, self.target.black_box.rows_at_once // len(self.score))
+        for start in range(0, len(asked), number):
+            pairs = [self.perturbations[operator](mask) for mask, operator in asked[start : start + number]]
+            moved = torch.stack([each for each, _ in pairs]).detach().requires_grad_()
+            (gradients,) = torch.autograd.grad((self.direction * self.target.of_stack(moved)).sum(), moved)
+            for gradient, (_, slope) in zip(gradients, pairs, strict=True):
+                yield gradient * slope
 
-    def kept(self, mask: Tensor, operator: int = 0) -> Tensor:
-        """(B,) in [-1, 1]: the share of the departure that the cells of the mask keep, all others removed."""
-        return ((self.score_under(mask, operator) - self.baseline_scores[operator]) / self.reach).clamp(-1, 1)
+    def kept(self, masks: Sequence[Tensor]) -> Tensor:
+        """(K, B) in [-1, 1]: the share of the departure that the cells of a mask keep, all others removed."""
+        return self.kept_and_lost(masks, [])[0]
 
-    def lost(self, mask: Tensor, operator: int = 0) -> Tensor:
-        """(B,) in [-1, 1]: the share of the departure that is lost when the cells of the mask are removed."""
-        return ((self.score - self.score_under(1 - mask, operator)) / self.reach).clamp(-1, 1)
+    def lost(self, masks: Sequence[Tensor]) -> Tensor:
+        """(K, B) in [-1, 1]: the share of the departure that is lost when the cells of a mask are removed."""
+        return self.kept_and_lost([], masks)[1]
 
-    def _finite(self, scores: Tensor) -> Tensor:
-        return torch.where(torch.isfinite(scores), scores, self.baseline_scores[0])
+    def kept_and_lost(self, keep: Sequence[Tensor], remove: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+        """What the masks of the first list keep, and what is lost without those of the second."""
+        scores = self.scores_under([*keep, *(1 - mask for mask in remove)])
+        kept, left = scores[: len(keep)], scores[len(keep) :]
+        shares = (kept - self.baseline_scores[0]) / self.reach, (self.score - left) / self.reach
+        return shares[0].clamp(-1, 1), shares[1].clamp(-1, 1)
 
     @property
     def fades(self) -> bool:

@@ -16,7 +16,7 @@ from torch import Tensor
 from dynamask_mlflow._provenance import versions
 from dynamask_mlflow._settings import ConfigError
 from dynamask_mlflow.masks.adapted_model import AdaptedModel, Model
-from dynamask_mlflow.masks.batching import batch_size, in_batches
+from dynamask_mlflow.masks.batching import LEAST, batch_size, in_batches
 from dynamask_mlflow.masks.binding import Binding, asks_for_missing, open_bound
 from dynamask_mlflow.masks.black_box import as_inputs, as_numbers, frozen, resolve_device
 from dynamask_mlflow.masks.config import TASKS, ExplainConfig
@@ -109,24 +109,24 @@ def explain(
             _check_forward(settings, black_box.model)
         several = settings.method == "paper" and isinstance(settings.area, str)
         replicas = len(settings.areas or range(11)) if several else 1
-        size = batch_size(
+        most = batch_size(
             model, black_box, binding.inputs_of(torch.zeros(1).long(), device), settings.memory_budget, replicas
         )
         draws = Draws(settings.seed, steps, binding.drawn_channels, device)
         description = _description(settings, task, black_box.output, drawn, binding)
 
-        with _Progress(settings, total, size) as bar:
+        with _Progress(settings, total, most.instances) as bar:
 
-            def fit(part: slice, least: int) -> Masks:
-                number = part.stop - part.start
+            def fit(part: slice, size: int) -> Masks:
+                number, least = part.stop - part.start, min(size, LEAST)
                 # A batch is filled up with its last instance to a multiple of `least`, and cut again afterwards.
                 filled = -(-number // least) * least if replicas == 1 else max(number, -(-least // replicas))
                 rows = torch.arange(part.start, part.start + filled).clamp(max=part.stop - 1)
-                bound = black_box.with_model(binding.model_of(rows, device))
+                bound = black_box.with_model(binding.model_of(rows, device), most.rows * size // most.instances)
                 fitted = method(bound, binding.batch(rows, device, draws, drawn), settings, bar.tick)
                 return _to_masks(binding.map_of(fitted, rows), description)[:number]
 
-            parts = list(in_batches(total, size, fit))
+            parts = list(in_batches(total, most.instances, fit))
     masks = Masks.concatenate(parts)
     _check(masks)
     return masks

@@ -53,9 +53,9 @@ def curve_sizes(cells: int) -> list[int]:
 def held_shares(departure: Departure, order: Order, sizes: Sequence[int]) -> Tensor:
     """(2, K, B) in [-1, 1]: what the first cells of an ordering keep alone, and what is lost without them."""
     masks = [order.first(size) for size in sizes]
-    shares = [departure.kept(mask) for mask in masks] + [departure.lost(mask) for mask in masks]
-    flat = torch.stack(shares) if shares else order.number[None, :][:0]
-    return flat.reshape(2, len(sizes), len(order.number))
+    if not masks:
+        return order.number.new_zeros(2, 0, len(order.number))
+    return torch.stack(departure.kept_and_lost(masks, masks))
 
 
 def size_curves(departures: list[Departure], order: Order, known: Tensor | None = None) -> SizeCurves:

@@ -161,12 +161,18 @@ def _mean_gradients(departure: Departure, levels: Levels, mask_at: MaskAt) -> tu
     The means are over one mask a level.
     """
     means, sizes, all_finite = [], [], []
-    for operator in range(len(departure.perturbations)):
+    operators = range(len(departure.perturbations))
+    asked = [
+        (mask_at(departure, level, operator * len(levels) + place), operator)
+        for operator in operators
+        for place, (level, _) in enumerate(levels)
+    ]
+    gradients = departure.raw_gradients_under(asked)
+    for _ in operators:
         mean, size = torch.zeros_like(departure.batch.x), torch.zeros_like(departure.batch.x)
         finite = torch.ones_like(departure.score, dtype=torch.bool)
-        for place, (level, weight) in enumerate(levels):
-            mask = mask_at(departure, level, operator * len(levels) + place)
-            gradient = departure.raw_gradient_under(mask, operator)
+        for _, weight in levels:
+            gradient = next(gradients)
             known = torch.isfinite(gradient)
             finite = finite & known.flatten(1).all(1)
             gradient = torch.where(known, gradient, torch.zeros_like(gradient))

@@ -86,22 +86,19 @@ def segment_scores(departure: Departure, attributions: Tensor, magnitude: Tensor
         mask[rows, :, segment.channel] = inside.to(x.dtype)
         return mask * present
 
-    def score(mask: Tensor) -> Tensor:
-        return (departure.lost(mask) + departure.kept(mask)) / 2
-
     def try_all(segments: list[_Segment], length: float) -> _Tried:
-        scores, expected, shared, number = [], [], torch.zeros_like(x), torch.zeros_like(x)
-        for segment in segments:
-            mask = cells(segment, length)
-            value = score(mask)
-            scores.append(value)
-            expected.append((hoped * mask).sum((1, 2)))
+        masks = [cells(segment, length) for segment in segments]
+        kept, lost = departure.kept_and_lost(masks, masks)
+        scores = (lost + kept) / 2
+        expected = [(hoped * mask).sum((1, 2)) for mask in masks]
+        shared, number = torch.zeros_like(x), torch.zeros_like(x)
+        for mask, value in zip(masks, scores, strict=True):
             shared += mask * (value / mask.sum((1, 2)).clamp(min=1))[:, None, None]
             number += mask
-        return _Tried(torch.stack(scores, 1), torch.stack(expected, 1), shared, number)
+        return _Tried(scores.T, torch.stack(expected, 1), shared, number)
 
-    def lost_without(channels: Tensor) -> Tensor:
-        return departure.lost(channels[:, None, :] * present)
+    def lost_without(groups: list[Tensor]) -> Tensor:
+        return departure.lost([channels[:, None, :] * present for channels in groups])
 
     tried = _channels(magnitude.sum(1), lost_without, search.channels)
     segments = [_Segment(tried[:, k], torch.zeros_like(departure.score)) for k in range(tried.shape[1])]
@@ -132,7 +129,7 @@ def forward_passes(steps: int, channels: int, search: SegmentSearch) -> int:
     return 2 * halvings + 2 * (trials + 2 * min(search.shifted, candidates))
 
 
-def _channels(magnitude: Tensor, lost_without: Callable[[Tensor], Tensor], most: int) -> Tensor:
+def _channels(magnitude: Tensor, lost_without: Callable[[list[Tensor]], Tensor], most: int) -> Tensor:
     """(B, most): the channels of the largest gradients, and the one among the others that is missed most.
 
     The last is found by halves: of two groups of channels the one without which more is lost.
@@ -144,7 +141,7 @@ def _channels(magnitude: Tensor, lost_without: Callable[[Tensor], Tensor], most:
     while rest.shape[1] > 1:
         # Neighbours in rank go to different halves; where their number is odd, the last one to both.
         halves = rest[:, 0::2], torch.cat([rest[:, 1::2], rest[:, -1:]], 1)[:, : (rest.shape[1] + 1) // 2]
-        losses = [lost_without(torch.zeros_like(magnitude).scatter(1, half, 1.0)) for half in halves]
+        losses = lost_without([torch.zeros_like(magnitude).scatter(1, half, 1.0) for half in halves])
         rest = torch.where((losses[0] >= losses[1])[:, None], *halves)
     return torch.cat([first, rest], 1)
 

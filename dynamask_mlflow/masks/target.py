@@ -40,10 +40,17 @@ class TargetScore:
             return score
         return self.of_outputs(self.black_box(x))
 
+    def of_stack(self, x: Tensor) -> Tensor:
+        """(K, B): the scores of K inputs of each instance, (K, B, T, d), in one call of the model."""
+        if self.function is not None:
+            score: Tensor = self.function(self.black_box.raw(x.flatten(0, 1)))
+            return score.view(x.shape[:2])
+        return self.of_outputs(self.black_box.of_stack(x))
+
     def of_outputs(self, outputs: Tensor) -> Tensor:
-        """(B,): the score of outputs (B, S, C)."""
+        """(..., B): the score of outputs (..., B, S, C)."""
         assert self.weights is not None
-        return (outputs * self.weights).sum((1, 2))
+        return (outputs * self.weights).sum((-2, -1))
 
     def rows(self, index: Tensor) -> TargetScore:
         """The same target of some of the instances."""

@@ -57,10 +57,10 @@ def test_a_mask_keeps_and_loses_shares_of_the_departure() -> None:
     departure = departure_of(weighted, x, operators=("zero",))
     mask = torch.zeros_like(x)
     mask[:, 3, 0] = 1
-    assert departure.kept(mask).item() == pytest.approx(4 / 6)
-    assert departure.lost(mask).item() == pytest.approx(4 / 6)
-    assert departure.kept(torch.ones_like(x)).item() == 1
-    assert departure.lost(torch.zeros_like(x)).item() == 0
+    kept, lost = departure.kept_and_lost([mask, torch.ones_like(x)], [mask, torch.zeros_like(x)])
+    assert kept[:, 0].tolist() == pytest.approx([4 / 6, 1])
+    assert lost[:, 0].tolist() == pytest.approx([4 / 6, 0])
+    assert departure.lost([mask]).item() == pytest.approx(4 / 6)
 
 
 def test_a_risk_below_one_half_and_above_its_baselines_is_raised_by_the_cells_of_the_danger() -> None:
@@ -235,8 +235,8 @@ def test_cells_that_do_not_exist_are_never_replaced() -> None:
         lambda z: z[:, 6].sum(1), x, task="regression", operators=("zero", "blur:1"), exists=exists
     )
     assert departure.negligible.all()
-    for operator in (0, 1):
-        assert (departure.gradient_under(torch.full_like(x, 0.5), operator)[~exists] == 0).all()
+    for gradient in departure.raw_gradients_under([(torch.full_like(x, 0.5), operator) for operator in (0, 1)]):
+        assert (gradient[~exists] == 0).all()
 
 
 def test_rows_of_a_departure_keep_their_scores() -> None:
@@ -246,7 +246,9 @@ def test_rows_of_a_departure_keep_their_scores() -> None:
     assert rows is not None
     part = departure.rows(rows)
     mask = torch.full_like(nature.x, 0.5)
-    torch.testing.assert_close(part.score_under(mask[rows], 1), departure.score_under(mask, 1)[rows])
+    torch.testing.assert_close(part.score_under(mask[rows]), departure.score_under(mask)[rows])
+    (of_part,), (of_all,) = part.raw_gradients_under([(mask[rows], 1)]), departure.raw_gradients_under([(mask, 1)])
+    torch.testing.assert_close(of_part, of_all[rows])
     torch.testing.assert_close(part.weights, departure.weights[:, rows])
 
 

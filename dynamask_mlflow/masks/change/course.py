@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from dynamask_mlflow.masks.adapted_model import Model
-from dynamask_mlflow.masks.batching import batch_size, in_batches
+from dynamask_mlflow.masks.batching import LEAST, batch_size, in_batches
 from dynamask_mlflow.masks.black_box import BlackBox, as_inputs, frozen, open_black_box, resolve_device
 from dynamask_mlflow.masks.change.contributions import integrate_change
 from dynamask_mlflow.masks.change.moments import Steps, sequence_ends
@@ -91,14 +91,14 @@ def explain_course(
     with untouched_process(reader), frozen(reader, device):
         whole = open_black_box(reader, inputs[:4].to(device), question.task, question.settings.output)
         probe = inputs[:1].to(device).expand(total, -1, -1)
-        size = batch_size(reader, whole, probe, question.settings.memory_budget)
+        most = batch_size(reader, whole, probe, question.settings.memory_budget).instances
 
-        def follow(part: slice, least: int) -> Course:
-            rows = filled_rows(part.start, part.stop, least)
+        def follow(part: slice, size: int) -> Course:
+            rows = filled_rows(part.start, part.stop, min(size, LEAST))
             number = part.stop - part.start
             return _follow(question, whole, inputs[rows].to(device), ends[rows.numpy()], grid, number)
 
-        parts = list(in_batches(total, size, follow))
+        parts = list(in_batches(total, most, follow))
     names = ("outputs", "scores", "moves", "elapsed")
     return Course(grid, **{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from dynamask_mlflow.masks.adapted_model import Model
-from dynamask_mlflow.masks.batching import batch_size, in_batches
+from dynamask_mlflow.masks.batching import LEAST, batch_size, in_batches
 from dynamask_mlflow.masks.black_box import BlackBox, as_inputs, frozen, open_black_box, resolve_device
 from dynamask_mlflow.masks.change.contributions import integrate_change
 from dynamask_mlflow.masks.change.joint_ranking import joint_ranking
@@ -140,13 +140,14 @@ def _explain_group(question: Question, states: _States) -> Change:
                 "Expected a model that is differentiable by its inputs, since contributions to a change are integrals "
                 "of gradients, but its output carries no gradient."
             )
-        size = batch_size(reader, black_box, states.after[:1].to(device).expand(total, -1, -1), settings.memory_budget)
+        probe = states.after[:1].to(device).expand(total, -1, -1)
+        most = batch_size(reader, black_box, probe, settings.memory_budget).instances
 
-        def measure(part: slice, least: int) -> _Measured:
-            rows = filled_rows(part.start, part.stop, least)
+        def measure(part: slice, size: int) -> _Measured:
+            rows = filled_rows(part.start, part.stop, min(size, LEAST))
             return _measure(question, black_box, states.take(rows), device).first(part.stop - part.start)
 
-        measured = _Measured.joined(list(in_batches(total, size, measure)))
+        measured = _Measured.joined(list(in_batches(total, most, measure)))
     new = np.repeat(states.new[:, :, None], states.after.shape[2], axis=2)
     against = (FadeToReference(states.before), FadeToReference(_level(states)))
     # The reader itself calls the model as it wants to be called.
