@@ -15,8 +15,7 @@ from dynamask_mlflow.masks.black_box import BlackBox
 _MOST_ON_CPU = 128
 _MOST_AT_ONCE_ON_CPU = 256
 _MOST = 4096
-# In batches of a multiple of eight rows, matrix products and the gradients of recurrent layers give each row the same
-# bits whatever the others are; in others they need not.
+# In batches of a multiple of eight rows, sums over the cells of a row have the same bits whatever the others are.
 LEAST = 8
 _ENGINE_TENSORS = 48
 
@@ -35,7 +34,7 @@ def activation_bytes(model: Model, black_box: BlackBox, x: Tensor) -> int:
 
     probe = x[:1].detach().expand(2, -1, -1).clone().requires_grad_()
     with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
-        outputs = black_box(probe)
+        outputs = black_box.with_model(black_box.model, rows_at_once=1)(probe)
     del outputs
     return sum(seen.values()) // 2
 

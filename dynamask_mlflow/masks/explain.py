@@ -122,7 +122,9 @@ def explain(
                 # A batch is filled up with its last instance to a multiple of `least`, and cut again afterwards.
                 filled = -(-number // least) * least if replicas == 1 else max(number, -(-least // replicas))
                 rows = torch.arange(part.start, part.start + filled).clamp(max=part.stop - 1)
-                bound = black_box.with_model(binding.model_of(rows, device), most.rows * size // most.instances)
+                # Where memory ran out, questions share a call no more.
+                rows_at_once = most.rows if size == most.instances else size
+                bound = black_box.with_model(binding.model_of(rows, device), rows_at_once)
                 fitted = method(bound, binding.batch(rows, device, draws, drawn), settings, bar.tick)
                 return _to_masks(binding.map_of(fitted, rows), description)[:number]
 

@@ -72,3 +72,19 @@ def test_what_runs_out_of_memory_is_halved() -> None:
 
     assert list(in_batches(10, 16, fit)) == [2] * 5
     assert sizes == [16, 5, *[2] * 5]
+
+
+def test_the_bytes_of_one_instance_are_not_those_of_a_filled_call() -> None:
+    model, x = recurrent(), torch.randn(1, 20, 3)
+    black_box = BlackBox(model, "classification", "logits")
+    each = batching.activation_bytes(model, black_box, x)
+    assert 20 * 12 * 4 < each < 20 * 12 * 4 * 40
+
+
+def test_a_call_of_few_rows_is_filled_up_and_cut_again() -> None:
+    model = Counted(recurrent()).eval()
+    black_box = BlackBox(model, "classification", "logits")
+    x = torch.randn(3, 20, 3)
+    assert torch.equal(black_box(x), model.model(torch.cat([x, x[-1:].expand(13, -1, -1)]))[:3, None])
+    black_box.with_model(model, rows_at_once=4)(x)
+    assert model.rows == [16, 4]

@@ -137,7 +137,7 @@ def test_a_batch_that_runs_out_of_memory_is_halved(monkeypatch: pytest.MonkeyPat
 
     masks = explain(model, sequences(8), task="regression", steps=2, progress=False)
     assert len(masks) == 8
-    assert max(seen) == 8
+    assert max(seen) > 8 >= 4 >= min(seen)
 
 
 def test_unknown_names_are_answered_with_the_nearest() -> None:

@@ -36,8 +36,9 @@ Patch = pytest.MonkeyPatch
 
 def class_against_the_best_other(patch: Patch) -> None:
     def margin(self: TargetScore, outputs: Tensor) -> Tensor:
-        logits, chosen = outputs[:, 0], self.chosen[:, None]
-        return logits.gather(1, chosen)[:, 0] - logits.scatter(1, chosen, -torch.inf).amax(1)
+        logits = outputs[..., 0, :]
+        chosen = self.chosen.expand(logits.shape[:-1])[..., None]
+        return logits.gather(-1, chosen)[..., 0] - logits.scatter(-1, chosen, -torch.inf).amax(-1)
 
     patch.setattr(TargetScore, "of_outputs", margin)
 

@@ -53,6 +53,14 @@ MODELS: dict[str, tuple[Any, dict[str, Any]]] = {
 }
 
 
+@pytest.mark.parametrize("name", ["gru", "transformer", "convolution"])
+def test_one_instance_is_explained_as_among_many(name: str) -> None:
+    model, options = MODELS[name]
+    many = sequences(21, 16, 4)
+    whole = explain(model, many, progress=False, **options)
+    same_bits(explain(model, many[17:18], progress=False, **options), whole[17:18])
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_alone_among_others_and_in_another_order(name: str) -> None:
     model, options = MODELS[name]
