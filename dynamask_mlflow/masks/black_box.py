@@ -7,8 +7,9 @@ classification, C values for regression.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import islice
 from typing import Any, Literal
 
 import numpy as np
@@ -135,15 +136,15 @@ class BlackBox:
         y = self(x.flatten(0, 1))
         return y.view(*x.shape[:2], *y.shape[1:])
 
-    def calls(self, inputs: Sequence[Tensor]) -> Iterator[Tensor]:
-        """Inputs (B, T, d) each, stacked to (K, B, T, d), as many as one call should have.
+    def calls(self, inputs: Iterable[Tensor], size: int) -> Iterator[Tensor]:
+        """Inputs (B, T, d) each, B = size, stacked to (K, B, T, d), as many as one call should have.
 
         A recurrent layer takes hardly longer for 128 rows than for 8, so questions that do not wait for each other's
         answers share a call.
         """
-        number = max(1, self.rows_at_once // len(inputs[0]))
-        for start in range(0, len(inputs), number):
-            yield torch.stack(list(inputs[start : start + number]))
+        rest = iter(inputs)
+        while part := list(islice(rest, max(1, self.rows_at_once // size))):
+            yield torch.stack(part)
 
 
 def open_black_box(model: Model, x: Tensor, task: str, output: str = "auto") -> BlackBox:

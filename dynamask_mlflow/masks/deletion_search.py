@@ -58,7 +58,7 @@ def led_by(answer: Departure, few: Tensor, many: Tensor) -> Tensor:
     led = torch.where(head, few - _least(few) + _most(many), many)
     exists = answer.batch.exists
     removed = [top_cells(scores, share, exists) for share in (HANDFUL, TENTH) for scores in (many, led)]
-    left = answer.scores_under([1 - mask for mask in removed])
+    left = answer.scores_under(1 - mask for mask in removed)
     gain, cost = left[0] - left[1], left[3] - left[2]
     return torch.where(((gain > 0) & (cost <= PATIENCE * gain))[:, None, None], led, many)
 

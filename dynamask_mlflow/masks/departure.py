@@ -6,8 +6,9 @@ minus that of its baselines, and its direction is the way in which the score mov
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import torch
 from torch import Tensor
@@ -87,7 +88,7 @@ class Departure:
         with torch.no_grad():
             nothing = torch.zeros_like(batch.x)
             inputs = [batch.x, *(perturb(nothing)[0] for perturb in perturbations)]
-            together = torch.cat([black_box.of_stack(x) for x in black_box.calls(inputs)])
+            together = torch.cat([black_box.of_stack(x) for x in black_box.calls(inputs, len(batch.x))])
             outputs, answers = together[0], together[1:]
             finite = torch.isfinite(answers).flatten(2).all(2)
             answers = torch.where(finite[:, :, None, None], answers, outputs)
@@ -96,7 +97,7 @@ class Departure:
             if target_score.function is None:
                 score, baselines = target_score.of_outputs(outputs), target_score.of_outputs(answers)
             else:
-                scores = torch.cat([target_score.of_stack(x) for x in black_box.calls(inputs)])
+                scores = torch.cat([target_score.of_stack(x) for x in black_box.calls(inputs, len(batch.x))])
                 score, baselines = scores[0], scores[1:]
         usable = finite & torch.isfinite(baselines)
         baselines = torch.where(usable, baselines, score)
@@ -190,11 +191,11 @@ class Departure:
         """(B,): the score when the mask keeps."""
         return self.scores_under([mask])[0]
 
-    def scores_under(self, masks: Sequence[Tensor]) -> Tensor:
+    def scores_under(self, masks: Iterable[Tensor]) -> Tensor:
         """(K, B): the scores when the masks keep, under the first operator."""
-        inputs = [self.perturbations[0](mask)[0] for mask in masks]
+        inputs = (self.perturbations[0](mask)[0] for mask in masks)
         with torch.no_grad():
-            scores = [self.target.of_stack(x) for x in self.target.black_box.calls(inputs)]
+            scores = [self.target.of_stack(x) for x in self.target.black_box.calls(inputs, len(self.score))]
         found = self.direction * torch.cat(scores)
         return torch.where(torch.isfinite(found), found, self.baseline_scores[0])
 
@@ -203,15 +204,21 @@ class Departure:
         (gradient,) = self.raw_gradients_under([(mask, 0)])
         return torch.where(torch.isfinite(gradient), gradient, torch.zeros_like(gradient))
 
-    def raw_gradients_under(self, asked: Sequence[tuple[Tensor, int]]) -> Iterator[Tensor]:
+    def raw_gradients_under(self, asked: Iterable[tuple[Tensor, int]]) -> Iterator[Tensor]:
         """(B, T, d) each: the derivative of the score by a mask under an operator, as the model gives it."""
-        number = max(1, self.target.black_box.rows_at_once // len(self.score))
-        for start in range(0, len(asked), number):
-            pairs = [self.perturbations[operator](mask) for mask, operator in asked[start : start + number]]
-            moved = torch.stack([each for each, _ in pairs]).detach().requires_grad_()
+        slopes: list[Tensor] = []
+
+        def perturbed() -> Iterator[Tensor]:
+            for mask, operator in asked:
+                moved, slope = self.perturbations[operator](mask)
+                slopes.append(slope)
+                yield moved
+
+        for moved in self.target.black_box.calls(perturbed(), len(self.score)):
+            moved = moved.detach().requires_grad_()
             (gradients,) = torch.autograd.grad((self.direction * self.target.of_stack(moved)).sum(), moved)
-            for gradient, (_, slope) in zip(gradients, pairs, strict=True):
-                yield gradient * slope
+            yield from (gradient * slope for gradient, slope in zip(gradients, slopes, strict=True))
+            slopes.clear()
 
     def kept(self, masks: Sequence[Tensor]) -> Tensor:
         """(K, B) in [-1, 1]: the share of the departure that the cells of a mask keep, all others removed."""
@@ -223,7 +230,7 @@ class Departure:
 
     def kept_and_lost(self, keep: Sequence[Tensor], remove: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         """What the masks of the first list keep, and what is lost without those of the second."""
-        scores = self.scores_under([*keep, *(1 - mask for mask in remove)])
+        scores = self.scores_under(chain(keep, (1 - mask for mask in remove)))
         kept, left = scores[: len(keep)], scores[len(keep) :]
         shares = (kept - self.baseline_scores[0]) / self.reach, (self.score - left) / self.reach
         return shares[0].clamp(-1, 1), shares[1].clamp(-1, 1)

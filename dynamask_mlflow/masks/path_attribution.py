@@ -162,11 +162,11 @@ def _mean_gradients(departure: Departure, levels: Levels, mask_at: MaskAt) -> tu
     """
     means, sizes, all_finite = [], [], []
     operators = range(len(departure.perturbations))
-    asked = [
+    asked = (
         (mask_at(departure, level, operator * len(levels) + place), operator)
         for operator in operators
         for place, (level, _) in enumerate(levels)
-    ]
+    )
     gradients = departure.raw_gradients_under(asked)
     for _ in operators:
         mean, size = torch.zeros_like(departure.batch.x), torch.zeros_like(departure.batch.x)
