@@ -100,6 +100,7 @@ def _ranking_scores(case: Case, scores: NDArray[Any]) -> Outcome:
         "auprc": m.auprc(scores, truth, exists).tolist(),
         "auroc": m.auroc(scores, truth, exists).tolist(),
         "cut_f1": float(cuts.max()),
+        "rule_f1": scoring.rule_f1(scores, truth, exists).tolist(),
     }
     if case.task == "classification":
         found |= _perturbation(case, scores, exists)

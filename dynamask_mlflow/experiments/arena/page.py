@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from dynamask_mlflow.experiments.arena.outcome import BEST_IG, OURS, method_digest
 from dynamask_mlflow.experiments.arena.rows import CHOOSING_SEEDS, REPORTED_SEEDS, Row
 from dynamask_mlflow.experiments.arena.run import Results
-from dynamask_mlflow.experiments.arena.scoring import BINS, FLOOR
+from dynamask_mlflow.experiments.arena.scoring import BINS, FLOOR, RULES
 from dynamask_mlflow.experiments.table import as_markdown
 
 INTRODUCTION = """# Arena: tasks whose salient cells are known
@@ -55,8 +55,7 @@ def arena_page(results: Results, command: str) -> str:
         f"This page: seeds {_words(results.seeds)}{_kind(results.seeds)}, {results.instances} instances a row and "
         f"seed, engine of digest `{method_digest(OURS)}`, written by\n\n```\n{command}\n```",
         "## Ranking: AUPRC of the planted cells\n\n" + as_markdown(ranking_table(results)),
-        "## Mask\n\nBest-cut F1 is what the ranking reaches with the one share of cells that suits the row best, "
-        "picked with the truth in hand.\n\n" + as_markdown(mask_table(results)),
+        "## Mask\n\n" + mask_text(results) + as_markdown(mask_table(results)),
         "## Calibration of the coefficients\n\n" + calibration_text(results) + as_markdown(calibration_table(results)),
         "## Perturbation beside the truth\n\nComprehensiveness (higher is better) and sufficiency (lower is better) "
         "need no truth: the probability of the predicted class without the best cells, and with them alone, cells "
@@ -96,19 +95,51 @@ def mask_table(results: Results) -> list[list[str]]:
     first = OURS if OURS in methods else methods[0] if methods else BEST_IG
     own = ["precision", "recall", "f1", "size", "cut_f1"]
     names = ["precision", "recall", "F1", "cells", "best-cut F1"]
-    head = ["row", *(f"{first}: {name}" for name in names), *(f"{method}: F1" for method in methods if method != first)]
+    others = {method: results.by_one_rule(method)[1] for method in results.methods if method != first}
+    head = ["row", *(f"{first}: {name}" for name in names), *(f"{method}: one-rule F1" for method in others)]
     if BEST_IG in results.methods:
         head.append(f"{BEST_IG}: best-cut F1")
 
     def line(title: str, rows: Sequence[Row]) -> list[str]:
         cells = [_number(results.over_rows(rows, first, metric)) for metric in own]
-        cells += [_number(results.over_rows(rows, method, "f1")) for method in methods if method != first]
+        for found in others.values():
+            known = [found[row.name] for row in rows if row.name in found]
+            cells.append(_number(float(np.mean(known)) if known else math.nan))
         if BEST_IG in results.methods:
             cells.append(_number(results.over_rows(rows, BEST_IG, "cut_f1")))
         return [title, *cells]
 
     body = [line(_name(row), [row]) for row in results.rows]
     return [head, *body, *(line(title, rows) for title, rows in _groups(results))]
+
+
+def mask_text(results: Results) -> str:
+    text = (
+        "How large a mask is, a user of another method has to decide. Its one-rule F1 is that of the one rule for all "
+        "rows that suits it best: cells of at least some share of the largest score, the first cells that hold some "
+        "share of the sum of scores, or some share of the cells, out of "
+        f"{len(RULES)}; it is picked over the rows below with the truth in hand, which favours the method"
+    )
+    rules = {method: results.by_one_rule(method)[0] for method in results.methods if method not in (OURS, "random")}
+    text += f" ({', '.join(f'`{method}`: {rule}' for method, rule in rules.items())}). " if rules else ". "
+    text += (
+        "Best-cut F1 is what a ranking reaches with the one share of cells that suits the row best, also picked "
+        "with the truth in hand, for each row anew: a bound, and no rule that a user could follow.\n\n"
+    )
+    if OURS not in results.methods or not rules:
+        return text
+    every = set.intersection(*(_rows_above(results, results.by_one_rule(method)[1]) for method in rules))
+    cuts = _rows_above(results, {row.name: results.mean(row.name, BEST_IG, "cut_f1") for row in results.rows})
+    return text + (
+        f"The F1 of `ours` is above the one-rule F1 of every other method in {len(every)} of {len(results.rows)} rows"
+        + (f", and above the best cut of `{BEST_IG}` in {len(cuts)}" if BEST_IG in results.methods else "")
+        + ".\n\n"
+    )
+
+
+def _rows_above(results: Results, others: Mapping[str, float]) -> set[str]:
+    """The rows in which the F1 of our masks is above these figures."""
+    return {row for row, value in others.items() if results.mean(row, OURS, "f1") > value}
 
 
 def calibration_text(results: Results) -> str:

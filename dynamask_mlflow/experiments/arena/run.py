@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dynamask_mlflow.experiments.arena.outcome import BEST_IG, OURS, Outcome, outcome
 from dynamask_mlflow.experiments.arena.rows import ROWS, Row, find_row
-from dynamask_mlflow.experiments.arena.scoring import Bins, pooled
+from dynamask_mlflow.experiments.arena.scoring import RULES, Bins, pooled
 from dynamask_mlflow.metrics import rank_correlation
 
 DEFAULT_METHODS = (OURS, BEST_IG, "ig", "ig_smooth", "gs", "random")
@@ -42,6 +42,20 @@ class Results:
         """The mean over rows: every row counts the same. Rows on which the method failed are left out."""
         values = np.array([self.mean(row.name, method, metric) for row in rows])
         return float(np.nanmean(values)) if np.isfinite(values).any() else float("nan")
+
+    def by_one_rule(self, method: str) -> tuple[str, dict[str, float]]:
+        """The rule of `scoring.RULES` whose masks have the best mean F1 over all rows, and its F1 by row."""
+        outcomes = {row.name: self.outcomes.get((row.name, method), []) for row in self.rows}
+        curves = {
+            row: np.mean([o["rule_f1"] for o in many], axis=0)
+            for row, many in outcomes.items()
+            if many and all("rule_f1" in o for o in many)
+        }
+        if not curves:
+            return "-", {}
+        best = int(np.mean(list(curves.values()), axis=0).argmax())
+        kind, value = RULES[best]
+        return f"{kind} {value:g}", {row: float(curve[best]) for row, curve in curves.items()}
 
     def cut_brier(self, rows: Iterable[Row], method: str) -> float:
         """The mean over rows of the Brier score of the mask of whole cells: 1 + (cells - 2 hits) / salient cells.

@@ -67,6 +67,38 @@ def best_cut_f1(scores: ArrayLike, truth: ArrayLike, exists: ArrayLike | None = 
     return float(cut_f1(scores, truth, exists).max())
 
 
+RULES: tuple[tuple[str, float], ...] = (
+    *(("size", value) for value in (0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)),
+    *(("mass", value) for value in (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)),
+    *(("share", value) for value in (0.002, 0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3)),
+)
+"""Ways to make a mask of any scores without the truth: cells of at least so much of the largest score, the first cells
+that hold so much of the sum of the scores, that share of the cells."""
+
+
+def rule_f1(scores: ArrayLike, truth: ArrayLike, exists: ArrayLike | None = None) -> FloatArray:
+    """(len(RULES),) mean F1 of the masks that each rule makes. Scores below zero count as zero."""
+    salient = np.asarray(truth, dtype=np.bool_)
+    there = _existing(exists, salient.shape).reshape(len(salient), -1)
+    flat = np.where(there, np.clip(np.asarray(scores, dtype=np.float64).reshape(there.shape), 0, None), -np.inf)
+    order = np.argsort(-flat, axis=1, kind="stable")
+    ordered = np.clip(np.take_along_axis(flat, order, 1), 0, None)
+    before = ordered.cumsum(1) - ordered
+    total, rank = ordered.sum(1, keepdims=True), np.arange(flat.shape[1])[None]
+    number = there.sum(1, keepdims=True)
+    hits = np.take_along_axis(salient.reshape(there.shape) & there, order, 1)
+    found = []
+    for kind, value in RULES:
+        if kind == "size":
+            chosen = (ordered >= value * ordered[:, :1]) & (ordered > 0)
+        elif kind == "mass":
+            chosen = (before < value * total) & (ordered > 0)
+        else:
+            chosen = rank < np.maximum(np.round(value * number), 1)
+        found.append((2 * (hits & chosen).sum(1) / np.maximum(chosen.sum(1) + hits.sum(1), 1)).mean())
+    return np.asarray(found)
+
+
 @dataclass(frozen=True, eq=False)
 class Bins:
     """Cells by coefficient, in bins of equal width: how many, the sum of their coefficients, how many are salient."""
