@@ -90,12 +90,14 @@ def prediction_test(
     classes: Floats | None = None,
     outcomes: Floats | None = None,
     task: str = "classification",
+    intervals: bool = True,
 ) -> PredictionTest:
     """Compare (n,) predictions of both windows; `labels` come from `permuted_labels`.
 
     Args:
         scores: predicted risks or values. thresholds: of the risk. classes: (n,) predicted classes.
         outcomes: (n,) what really happened, NaN where nobody knows.
+        intervals: False leaves out those of what the predictions are worth, which cost more than their tests.
     """
     current = labels[0] > 0
     kinds = [] if classes is None else [int(kind) for kind in np.unique(classes)]
@@ -110,7 +112,7 @@ def prediction_test(
         replace(shift, p_value=float(chance))
         for shift, chance in zip(_mean_shifts(values, current, patients), p, strict=False)
     ]
-    performance, labelled = _performance(scores, outcomes, labels, patients, task)
+    performance, labelled = _performance(scores, outcomes, labels, patients, task, intervals)
     calibration = None if outcomes is None else calibration_test(scores, outcomes, labels, patients, task)
     if calibration is not None:
         performance["calibration"] = calibration
@@ -206,7 +208,7 @@ def _mean_shifts(values: Floats, current: Bools, patients: NDArray[Any]) -> list
 
 
 def _performance(
-    scores: Floats, outcomes: Floats | None, labels: Labels, patients: NDArray[Any], task: str
+    scores: Floats, outcomes: Floats | None, labels: Labels, patients: NDArray[Any], task: str, intervals: bool
 ) -> tuple[dict[str, Shift], tuple[int, int]]:
     """Shifts of what the predictions are worth, a family of its own, and how many outcomes are known."""
     if outcomes is None:
@@ -225,8 +227,10 @@ def _performance(
 
     drawn = labels[:, known]
     first, second, statistics = gaps(drawn, 1 - drawn)
-    _, _, again = gaps(*_resampled(current, patients[known]))
-    low, high = np.nanquantile(again, [0.025, 0.975], axis=0)
+    low, high = np.full((2, statistics.shape[1]), np.nan)
+    if intervals:
+        _, _, again = gaps(*_resampled(current, patients[known]))
+        low, high = np.nanquantile(again, [0.025, 0.975], axis=0)
     p = step_down(standardized(np.nan_to_num(np.abs(statistics))))
     names = [name for name in first if name != "calibration"]
     shifts = {
