@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -31,7 +31,7 @@ def diagnose(
         return ()
     kinds = {violation.kind for violation in violations}
     warned = {violation.subject for violation in violations if violation.kind == "inputs"}
-    found = [*_model(kinds, result), *(text for _, text in _inputs(result, config, culprits, warned))]
+    found = [*_model(kinds, result), *(fault.text for fault in _inputs(result, config, culprits, warned))]
     found += _outcome(kinds, result, config)
     if not found and kinds & {"attention", "trend", "predictions"} and result.inputs is not None:
         found.append(
@@ -70,44 +70,52 @@ def next_steps(
     steps = [text for kind, text in _STEPS.items() if kind in kinds]
     warned = {violation.subject for violation in violations if violation.kind == "inputs"}
     faults = [] if state == State.OK or not violations else _inputs(result, config, culprits, warned)
-    steps += [_FAULT_STEPS[fault] for fault in dict.fromkeys(fault for fault, _ in faults)]
-    unsure = {"values", "gaps"} & {fault for fault, _ in faults}
+    steps += [f"{fault.subject}: {_FAULT_STEPS[fault.kind]}" for fault in faults]
+    unsure = {"values", "gaps"} & {fault.kind for fault in faults}
     if unsure and config.events is None:
-        steps.append("Audit with the raw tables (`--events`), which tell whether a code, or its values, changed.")
+        steps.append("Audit with the raw tables (--events), which tell whether a code, or its values, changed.")
     if kinds & {"attention", "trend", "predictions"} and not faults and "version" not in kinds:
         steps.append("Look at when things are charted: time stamps, their zone, and delays of the interfaces.")
     known = result.predictions is not None and bool(result.predictions.performance)
     if kinds & {"attention", "trend", "predictions", "inputs"} and not known:
-        steps.append("Add the outcomes as soon as they are known (`audit labels`): they tell whether predictions hold.")
+        steps.append("Add the outcomes as soon as they are known (audit labels): they tell whether predictions hold.")
     return tuple(dict.fromkeys(steps))
 
 
 _STEPS = {
-    "settings": "Audit with the settings of the reference, or build a reference with the new ones (`audit reference`).",
-    "channels": "Build the data with the reference's features, or build a new reference (`audit reference`).",
-    "canary": "Find out what changed, undo it or build a new reference (`audit reference`), and audit again.",
+    "settings": "Audit with the settings of the reference, or build a reference with the new ones (audit reference).",
+    "channels": "Build the data with the reference's features, or build a new reference (audit reference).",
+    "canary": "Find out what changed, undo it or build a new reference (audit reference), and audit again.",
     "failures": "Mend what the stays fail with, and audit the window again.",
     "sample": "Audit a longer window.",
     "trust": "Do not read these masks; look at what the model does with its inputs before it is explained.",
-    "power": "Explain more stays (`instances`), or audit a longer window; nothing is known to be wrong.",
-    "version": "Let the owner of the model say whether that is meant; `dynamask-mlflow gate` compares both versions.",
+    "power": "Explain more stays (the setting instances), or audit a longer window; nothing is known to be wrong.",
+    "version": "Let the owner of the model say whether that is meant; dynamask-mlflow gate compares both versions.",
     "performance": "Have somebody look at the outcomes; recalibrate or retrain before thresholds are relied on.",
     "legibility": "Open some stays of this window in the report: the masks are not as they were.",
     "faithfulness": "Open some stays of this window in the report: the masks are not as they were.",
     "subgroup": "Look at the named groups' inputs and outcomes before the model is relied on for them.",
 }
 _FAULT_STEPS = {
-    "unit": "Correct the unit at its source or in the feature set, build the data again, and audit the window again: "
+    "unit": "correct the unit at its source or in the feature set, build the data again, and audit the window again; "
     "that audit supersedes this one.",
-    "device": "Ask who measures it whether a device or an assay changed; if it stays, check what predictions are worth "
-    "and build a new reference (`audit reference`).",
-    "values": "Ask who charts it whether the unit, the scale or the device changed.",
-    "charting": "Ask the wards why it is charted less often, and whether that is meant to stay.",
-    "gaps": "Ask the wards, and those who keep the interface, why it is charted less often.",
-    "patients": "Ask whether the ward admits other patients, and compare predictions with outcomes, also by group "
-    "(`--by`).",
-    "little": "Ask whether a device, an assay or the kind of patients changed.",
+    "device": "ask who measures it whether a device or an assay changed; if it stays, check what predictions are worth "
+    "and build a new reference (audit reference).",
+    "values": "ask who charts it whether the unit, the scale or the device changed.",
+    "charting": "ask the wards why it is charted less often, and whether that is meant to stay.",
+    "gaps": "ask the wards, and those who keep the interface, why it is charted less often.",
+    "patients": "ask whether other patients are admitted, and compare predictions with outcomes, also by group.",
+    "little": "ask whether a device, an assay or the kind of patients changed.",
 }
+
+
+class _Fault(NamedTuple):
+    """What inputs fit: the kind, whose step is in `_FAULT_STEPS`, its channels, and whether one of them warned."""
+
+    kind: str
+    subject: str
+    text: str
+    warned: bool
 
 
 def _model(kinds: set[str], result: ComparisonResult) -> list[str]:
@@ -121,86 +129,83 @@ def _model(kinds: set[str], result: ComparisonResult) -> list[str]:
 
 def _inputs(
     result: ComparisonResult, config: AuditConfig, culprits: Sequence[Culprit], warned: set[str]
-) -> list[tuple[str, str]]:
-    """(fault, sentence): units that raw events prove come first, then what is about channels that warned."""
+) -> list[_Fault]:
+    """Units that raw events prove come first, then what is about channels that warned."""
     inputs = result.inputs
     if inputs is None:
         return []
     names, level = result.channel_names, config.levels["inputs"]
     values, gaps = inputs.value_p <= level, inputs.missing_p <= level
     grown = gaps & (inputs.missing_shift > 0)
-    codes = {each.channel: _known(each) for each in culprits if each.channel is not None and _known(each)}
-    others = {
-        name: [item for item in known if item.medians is not None]
-        for name, known in codes.items()
-        if any(item.medians is not None for item in known)
-    }
-    found: list[tuple[bool, str, str]] = []
+    codes = {each.channel: known for each in culprits if each.channel is not None and (known := _known(each))}
+    said = np.isin(np.array(names), list(codes))
+    found: list[_Fault] = []
+
+    def add(kind: str, chosen: np.ndarray, gap: np.ndarray, text: str) -> None:
+        named = _named(names, chosen, gap)
+        about = any(names[place] in warned for place in np.flatnonzero(chosen))
+        text = text.replace("{named}", named).replace("{sizes}", _sizes(names, chosen, gap))
+        found.append(_Fault(kind, named, text, about))
+
     settled = np.zeros(len(names), dtype=bool)
-    for name, items in others.items():
-        place = names.index(name)
-        dropped, spread = bool(grown[place]), _fit(items)
-        if not dropped and not (values[place] and spread == "unit"):
+    for name, known in codes.items():
+        place, items = names.index(name), [item for item in known if item.medians is not None]
+        dropped = bool(grown[place])
+        if not items or not (dropped or (values[place] and _fit(items) == "unit")):
             continue
         settled[place] = True
-        share = percent(float(inputs.missing_gap[place] if dropped else inputs.value_gap[place]))
-        end = (
-            f", which are dropped as out of range in {share} of the stays" if dropped else f", in {share} of the stays"
+        end = ", which are dropped as out of range," if dropped else ","
+        add(
+            "unit",
+            np.arange(len(names)) == place,
+            inputs.missing_gap if dropped else inputs.value_gap,
+            f"This fits another unit for {{named}}: it is charted, but with other values ({_medians(items)}){end} "
+            "{sizes}.",
         )
-        text = f"This fits another unit for {name}: it is charted, but with other values ({_medians(items)}){end}."
-        found.append((True, "unit", text))
-    far = values & (inputs.value_gap >= FAR) & ~gaps & ~settled
-    near = values & ~far & ~settled
-    thinner = grown & ~settled
-    many = int((values & ~settled).sum()) >= _MANY
-    said = np.isin(np.array(names), list(codes))
-    if not many:
+    values, thinner = values & ~settled, grown & ~settled
+    far = values & (inputs.value_gap >= FAR) & ~gaps
+    near = values & ~far
+    if values.sum() >= _MANY:
+        add("patients", values, inputs.value_gap, _case_mix(result, config, int(values.sum())))
+    else:
         for place in np.flatnonzero(far & said):
-            fault = _fit(codes[names[place]])
-            what = {"unit": "another unit or scale", "device": "a new device, assay or zero point"}.get(fault, _ANY)
-            chosen = np.arange(len(names)) == place
-            text = (
-                f"This fits {what} for {names[place]}: values moved ({_sizes(names, chosen, inputs.value_gap)}; "
-                f"{_medians(codes[names[place]])}){_shape(fault)}, while it is charted as often as before."
+            kind = _fit(codes[names[place]])
+            what = {"unit": "another unit or scale", "device": "a new device, assay or zero point"}.get(kind, _ANY)
+            moved = "higher" if inputs.value_shift[place] > 0 else "lower"
+            add(
+                kind,
+                np.arange(len(names)) == place,
+                inputs.value_gap,
+                f"This fits {what} for {{named}}: its values are {moved} {{sizes}} ({_medians(codes[names[place]])})"
+                f"{_SHAPES[kind]}, while it is charted as often as before.",
             )
-            found.append((names[place] in warned, fault, text))
-        rest = far & ~said
-        if rest.any():
-            text = (
-                f"This fits {_ANY} for {_named(names, rest, inputs.value_gap)}: values "
-                f"moved ({_sizes(names, rest, inputs.value_gap)}), while it is charted as often as before."
-            )
-            found.append((_any(names, rest, warned), "values", text))
-    for chosen, told in ((thinner & said, True), (thinner & ~said, False)):
-        if chosen.any():
-            found.append((_any(names, chosen, warned), *_thinner(names, chosen, inputs.missing_gap, codes, told)))
-    if many:
-        count = int((values & ~settled).sum())
-        found.append((_any(names, values, warned), "patients", _case_mix(result, config, count)))
-    elif near.any() and not far.any():
+        if (rest := far & ~said).any():
+            text = f"This fits {_ANY} for {{named}}: values moved {{sizes}}, while it is charted as often as before."
+            add("values", rest, inputs.value_gap, text)
+    if (chosen := thinner & said).any():
+        largest = names[int(np.argmax(np.where(chosen, inputs.missing_gap, -1.0)))]
         text = (
-            f"This fits a new device or assay, or somewhat other patients: the values of "
-            f"{_named(names, near, inputs.value_gap)} moved a little ({_sizes(names, near, inputs.value_gap)})."
+            "This fits thinner charting of {named}: gaps grew {sizes}, "
+            f"with values as before ({_medians(codes[largest])})."
         )
-        found.append((_any(names, near, warned), "little", text))
-    order = sorted(found, key=lambda each: (each[1] != "unit", not each[0]))
-    return [(fault, text) for _, fault, text in order]
+        add("charting", chosen, inputs.missing_gap, text)
+    if (chosen := thinner & ~said).any():
+        text = (
+            "This fits thinner charting, or an interface that drops values, of {named}: gaps grew {sizes}. Values in "
+            "another unit that are dropped as out of range look the same; raw events would tell."
+        )
+        add("gaps", chosen, inputs.missing_gap, text)
+    if near.any() and not far.any() and values.sum() < _MANY:
+        text = (
+            "This fits a new device or assay, or somewhat other patients: the values of {named} moved a little, "
+            "{sizes}."
+        )
+        add("little", near, inputs.value_gap, text)
+    return sorted(found, key=lambda fault: (fault.kind != "unit", not fault.warned))
 
 
 _ANY = "another unit, scale or device"
-
-
-def _thinner(
-    names: Sequence[str], chosen: np.ndarray, gap: np.ndarray, codes: Mapping[str | None, list[Item]], told: bool
-) -> tuple[str, str]:
-    sizes = f"{_named(names, chosen, gap)}: gaps grew ({_sizes(names, chosen, gap)})"
-    if not told:
-        return "gaps", (
-            f"This fits thinner charting, or an interface that drops values, of {sizes}. Values in another unit that "
-            "are dropped as out of range look the same; raw events (`events`) would tell."
-        )
-    largest = names[int(np.argmax(np.where(chosen, gap, -1.0)))]
-    return "charting", f"This fits thinner charting of {sizes}; its values are as before ({_medians(codes[largest])})."
+_SHAPES = {"unit": " and spread otherwise", "device": " and spread as before", "values": ""}
 
 
 def _known(culprit: Culprit) -> list[Item]:
@@ -232,14 +237,6 @@ def _fit(items: Sequence[Item]) -> str:
     return "unit" if size >= _OTHER else "device" if size <= _SAME else "values"
 
 
-def _shape(fault: str) -> str:
-    return {"unit": " and spread otherwise", "device": " and spread as before"}.get(fault, "")
-
-
-def _any(names: Sequence[str], chosen: np.ndarray, warned: set[str]) -> bool:
-    return any(names[place] in warned for place in np.flatnonzero(chosen))
-
-
 def _case_mix(result: ComparisonResult, config: AuditConfig, count: int) -> str:
     text = f"This fits other patients (case mix): the values of {count} channels moved together"
     test = result.predictions
@@ -269,5 +266,8 @@ def _named(names: Sequence[str], chosen: np.ndarray, gap: np.ndarray) -> str:
 
 
 def _sizes(names: Sequence[str], chosen: np.ndarray, gap: np.ndarray) -> str:
-    order = [int(i) for i in np.argsort(-gap) if chosen[i]][:3]
-    return ", ".join(f"{names[i]} in {percent(float(gap[i]))} of the stays" for i in order)
+    """in 93 % of the stays; of several channels, of each."""
+    order = [int(i) for i in np.argsort(-gap) if chosen[i]]
+    if len(order) == 1:
+        return f"in about {percent(float(gap[order[0]]))} of the stays"
+    return "in about " + ", ".join(f"{percent(float(gap[i]))} ({names[i]})" for i in order[:3]) + " of the stays"
