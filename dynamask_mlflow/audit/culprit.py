@@ -103,7 +103,7 @@ def find_culprits(
         for subject in _subjects(result, violations, config)
     ]
     looked = [
-        Culprit(f"{channel} ({kind})", channel, None, items=table.news(), searched=False)
+        Culprit(f"{channel} ({kind})", channel, None, items=table.compared, searched=False)
         for kind, channel in _far(result, violations, config)
         if items is not None and (table := items(channel)) is not None
     ]
@@ -122,7 +122,7 @@ def _find(
     (kind, channel), (reference, current) = subject, windows
     table = items(channel) if items is not None and channel is not None else None
     rows, owners = _rows(kind, channel, result, reference, current, None if kind == "gaps" else table)
-    news = table.news() if table is not None else ()
+    compared = table.compared if table is not None else ()
     what = {"predictions": "the predictions", "attention": "the attention"}.get(kind, f"{channel} ({kind})")
     if rows is None or rows.current.all() or not rows.current.any():
         return None
@@ -133,7 +133,7 @@ def _find(
         inside = rows.slices[found.names[0]]
         within = smallest_slice(rows.within(inside), ALPHA, config.seed)
     since = _since(rows.scores, inside & rows.current, owners, days, config.seed)
-    return Culprit(what, channel, found, within, since, news)
+    return Culprit(what, channel, found, within, since, compared)
 
 
 def _subjects(

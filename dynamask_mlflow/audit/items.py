@@ -54,12 +54,16 @@ class Item:
 
 @dataclass(frozen=True, eq=False)
 class ItemRows:
-    """One row a stay and code: (m,) ids of the stays, codes, and means of the values as they were charted."""
+    """One row a stay and code: (m,) ids of the stays, codes, and means of the values as they were charted.
+
+    Attributes:
+        compared: the codes that came or went, and those whose values can be compared.
+    """
 
     ids: NDArray[np.str_]
     codes: NDArray[np.str_]
     means: Floats
-    changed: tuple[Item, ...] = ()
+    compared: tuple[Item, ...] = ()
 
     def join(self, ids: Sequence[str], now: Bools) -> tuple[NDArray[np.intp], Floats, dict[str, Bools]]:
         """Rows of the given stays: whose they are, where each mean lies among the reference's of its code, slices."""
@@ -100,7 +104,8 @@ class ItemRows:
         return np.asarray(self.means[(self.codes == code) & np.isin(self.ids, list(ids))])
 
     def news(self) -> tuple[Item, ...]:
-        return self.changed
+        """Codes that came or went, or under which nearly all values are others."""
+        return tuple(item for item in self.compared if item.changed)
 
 
 def _medians(first: Floats, second: Floats) -> tuple[float, float] | None:

@@ -122,7 +122,7 @@ def test_values_of_a_code_are_compared_by_their_quartiles():
     means = rng.normal(37, 0.4, 80)
     means[40:] += 1.0
     rows = ItemRows(ids, np.full(80, "T"), means).with_use(list(ids[:40]), list(ids[40:]))
-    (item,) = rows.news()
+    (item,) = rows.compared
     assert item.quartiles is not None
     assert item.medians is not None
     assert item.quartiles[1][1] - item.quartiles[0][1] == pytest.approx(1.0, abs=0.4)

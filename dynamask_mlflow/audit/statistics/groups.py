@@ -120,7 +120,7 @@ def _shifts(
     group: Group, names: Sequence[str], values: Floats, current: Bools, patients: NDArray[Any], p: Floats
 ) -> list[GroupShift]:
     found = []
-    whole = np.isfinite(values).all(axis=0)
+    whole: Bools = np.asarray(np.isfinite(values).all(axis=0))
     errors = np.full(len(names), np.nan)
     if whole.any() and current.any() and not current.all():
         errors[whole] = standard_error(values[:, whole], current, patients)  # all numbers at once
