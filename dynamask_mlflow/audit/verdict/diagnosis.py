@@ -168,7 +168,7 @@ def _inputs(
     if values.sum() >= _MANY:
         add("patients", values, inputs.value_gap, _case_mix(result, config, int(values.sum())))
     else:
-        for place in np.flatnonzero(far & said):
+        for place in map(int, np.flatnonzero(far & said)):
             kind = _fit(codes[names[place]])
             what = {"unit": "another unit or scale", "device": "a new device, assay or zero point"}.get(kind, _ANY)
             moved = "higher" if inputs.value_shift[place] > 0 else "lower"
