@@ -212,10 +212,13 @@ def _references(bundle: Bundle) -> str:
 def _audit(bundle: Bundle, audit: BundledAudit) -> str:
     from dynamask_mlflow.audit.bundle import metrics_rows
     from dynamask_mlflow.audit.page import TESTS
+    from dynamask_mlflow.audit.verdict import Verdict
 
     verdict = json.loads(bundle.files[f"runs/{audit.run_id}/dynamask/verdict.json"])
-    told = [*verdict["reasons"], *verdict["diagnosis"], *verdict.get("subgroups", ())]
-    items = "".join(f"<li>{escape(text)}</li>" for text in told)
+    told = "".join(
+        f"<h4>{escape(title)}</h4><ul>{''.join(f'<li>{escape(text)}</li>' for text in sentences)}</ul>"
+        for title, sentences in Verdict.from_dict(verdict).sections
+    )
     rows = metrics_rows(verdict, TESTS)
     half = (len(rows) + 1) // 2
     columns = "".join(_table(("Number", "Value"), part) for part in (rows[:half], rows[half:]) if part)
@@ -224,7 +227,7 @@ def _audit(bundle: Bundle, audit: BundledAudit) -> str:
     old = ' <span class="soft">(superseded)</span>' if audit.superseded else ""
     return (
         f'<section class="audit"><h3>{escape(audit.window)}, {escape(audit.site)}, version {escape(audit.version)}: '
-        f"{_state(audit.state)}{old}</h3><p>{when}</p><ul>{items}</ul>{numbers}</section>"
+        f"{_state(audit.state)}{old}</h3><p>{when}</p>{told}{numbers}</section>"
     )
 
 

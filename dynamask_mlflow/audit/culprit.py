@@ -12,7 +12,7 @@ from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.items import Item, ItemRows
 from dynamask_mlflow.audit.statistics import LEVELS, UNKNOWN, Bools, Floats, Rows, Slice, change_point, smallest_slice
-from dynamask_mlflow.audit.verdict import Violation, percent
+from dynamask_mlflow.audit.verdict import FAR, Violation, percent
 from dynamask_mlflow.audit.windows import SHIFTS
 
 ALPHA = 0.05  # chance of naming any slice that is none
@@ -29,7 +29,8 @@ class Culprit:
         found: the slice that explains it, or None: it is everywhere, or cannot be told.
         within: a smaller slice of that slice, if it explains what is in there.
         since: the day from which on it is so, if that is within the window.
-        items: codes that are new or gone in the window, or under which nearly all values are others.
+        items: the channel's codes: new or gone ones, and the values of those that enough stays have.
+        searched: False if only its codes were looked at.
     """
 
     what: str
@@ -38,6 +39,7 @@ class Culprit:
     within: Slice | None = None
     since: str | None = None
     items: tuple[Item, ...] = ()
+    searched: bool = True
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -46,11 +48,10 @@ class Culprit:
 
     def sentence(self) -> str:
         """What moved sits in unit MICU, since 2026-09-03: ..."""
-        news = "".join(f" {item.sentence()}" for item in self.items)
         if self.found is None:
             since = f" It begins on {self.since}." if self.since else ""
             text = f"No slice of the stays explains the change of {self.what}: it is everywhere, or too small to place."
-            return f"{text}{since}{news}"
+            return f"{text}{since}"
         place = " and ".join(
             " (the same stays as ".join(each.names) + ")" * (len(each.names) - 1) for each in self._both()
         )
@@ -59,8 +60,15 @@ class Culprit:
         return (
             f"The change of {self.what} sits in {place}{since}: {self._size(first.inside)} there, "
             f"{self._size(self.found.outside)} outside it "
-            f"({percent(self.found.share)} of the window; adjusted for all slices searched).{news}"
+            f"({percent(self.found.share)} of the window; adjusted for all slices searched)."
         )
+
+    def code_sentence(self) -> str | None:
+        """Codes of Temp: item 678 is gone: it was in 40 % of the stays; ..."""
+        told = [item.sentence().rstrip(".") for item in self.items if item.changed]
+        if not told:
+            return None
+        return f"Codes of {self.channel}: {'; '.join(text[:1].lower() + text[1:] for text in told)}."
 
     def _size(self, change: float) -> str:
         """Inputs are told by their place within the reference, from 0 to 100; predictions and shares in points."""
@@ -94,7 +102,13 @@ def find_culprits(
         _find(subject, result, (reference, current), config, days or {}, items)
         for subject in _subjects(result, violations, config)
     ]
-    return tuple(sorted((each for each in found if each is not None), key=lambda each: each.found is None))
+    looked = [
+        Culprit(f"{channel} ({kind})", channel, None, items=table.compared, searched=False)
+        for kind, channel in _far(result, violations, config)
+        if items is not None and (table := items(channel)) is not None
+    ]
+    placed = sorted((each for each in found if each is not None), key=lambda each: each.found is None)
+    return (*placed, *looked)
 
 
 def _find(
@@ -108,7 +122,7 @@ def _find(
     (kind, channel), (reference, current) = subject, windows
     table = items(channel) if items is not None and channel is not None else None
     rows, owners = _rows(kind, channel, result, reference, current, None if kind == "gaps" else table)
-    news = table.news() if table is not None else ()
+    compared = table.compared if table is not None else ()
     what = {"predictions": "the predictions", "attention": "the attention"}.get(kind, f"{channel} ({kind})")
     if rows is None or rows.current.all() or not rows.current.any():
         return None
@@ -119,7 +133,7 @@ def _find(
         inside = rows.slices[found.names[0]]
         within = smallest_slice(rows.within(inside), ALPHA, config.seed)
     since = _since(rows.scores, inside & rows.current, owners, days, config.seed)
-    return Culprit(what, channel, found, within, since, news)
+    return Culprit(what, channel, found, within, since, compared)
 
 
 def _subjects(
@@ -138,6 +152,19 @@ def _subjects(
     if chosen:
         return [(furthest[name], name) for name in chosen]
     return [("predictions" if kinds & {"predictions", "performance"} else "attention", None)]
+
+
+def _far(result: ComparisonResult, violations: Sequence[Violation], config: AuditConfig) -> list[tuple[str, str]]:
+    """Channels that moved far, though not so that they are placed: their codes may tell why."""
+    placed = {channel for _, channel in _subjects(result, violations, config)}
+    found: dict[str, str] = {}
+    if not placed - {None}:
+        return []
+    for (place, kind), size in sorted(_moved_inputs(result, config).items(), key=lambda each: -each[1]):
+        name = result.channel_names[place]
+        if size >= FAR and name not in placed:
+            found.setdefault(name, kind)
+    return [(kind, name) for name, kind in found.items()][: max(MOST - len(placed), 0)]
 
 
 def _moved_inputs(result: ComparisonResult, config: AuditConfig) -> dict[tuple[int, str], float]:

@@ -24,12 +24,19 @@ class Item:
     Attributes:
         before, now: shares of the stays that have it, in the reference and now.
         medians: of the stays' means in the reference and now, if nearly all of them moved one way.
+        quartiles: of the stays' means in the reference and now, where enough stays have the code in both.
     """
 
     code: str
     before: float
     now: float
     medians: tuple[float, float] | None = None
+    quartiles: tuple[tuple[float, ...], tuple[float, ...]] | None = None
+
+    @property
+    def changed(self) -> bool:
+        """Whether its use or nearly all of its values changed."""
+        return self.medians is not None or min(self.before, self.now) == 0
 
     def sentence(self) -> str:
         """Item 223762 is new: in 40 % of the stays."""
@@ -47,12 +54,16 @@ class Item:
 
 @dataclass(frozen=True, eq=False)
 class ItemRows:
-    """One row a stay and code: (m,) ids of the stays, codes, and means of the values as they were charted."""
+    """One row a stay and code: (m,) ids of the stays, codes, and means of the values as they were charted.
+
+    Attributes:
+        compared: the codes that came or went, and those whose values can be compared.
+    """
 
     ids: NDArray[np.str_]
     codes: NDArray[np.str_]
     means: Floats
-    changed: tuple[Item, ...] = ()
+    compared: tuple[Item, ...] = ()
 
     def join(self, ids: Sequence[str], now: Bools) -> tuple[NDArray[np.intp], Floats, dict[str, Bools]]:
         """Rows of the given stays: whose they are, where each mean lies among the reference's of its code, slices."""
@@ -75,30 +86,34 @@ class ItemRows:
         return ItemRows(self.ids[kept], self.codes[kept], self.means[kept])
 
     def with_use(self, reference: Sequence[str], current: Sequence[str]) -> ItemRows:
-        """The same, with the codes that came or went between two sets of stays, or whose values are others."""
+        """The same, with the codes that came or went between two sets of stays, and the values of the others."""
         found = []
         for code in np.unique(self.codes).tolist():
             having = set(self.ids[self.codes == code].tolist())
             before, now = (len(having & set(part)) / max(len(part), 1) for part in (reference, current))
             if min(before, now) == 0 and max(before, now) >= _NEW:
                 found.append(Item(code, before, now))
-            medians = self._medians(code, reference, current)
-            if medians is not None:
-                found.append(Item(code, before, now, medians))
+                continue
+            first, second = self._of_code(code, reference), self._of_code(code, current)
+            if min(len(first), len(second)) >= _FEW:
+                both = [tuple(float(v) for v in np.quantile(part, [0.25, 0.5, 0.75])) for part in (first, second)]
+                found.append(Item(code, before, now, _medians(first, second), (both[0], both[1])))
         return ItemRows(self.ids, self.codes, self.means, tuple(found))
 
-    def _medians(self, code: str, reference: Sequence[str], current: Sequence[str]) -> tuple[float, float] | None:
-        own = self.codes == code
-        first, second = (self.means[own & np.isin(self.ids, part)] for part in (list(reference), list(current)))
-        if min(len(first), len(second)) < _FEW:
-            return None
-        ordered = np.sort(first)
-        sides = [np.searchsorted(ordered, second, side=side) for side in ("left", "right")]
-        higher = float((sides[0] + sides[1]).mean() / (2 * len(first)))
-        return (float(np.median(first)), float(np.median(second))) if max(higher, 1 - higher) >= _OTHER else None
+    def _of_code(self, code: str, ids: Sequence[str]) -> Floats:
+        return np.asarray(self.means[(self.codes == code) & np.isin(self.ids, list(ids))])
 
     def news(self) -> tuple[Item, ...]:
-        return self.changed
+        """Codes that came or went, or under which nearly all values are others."""
+        return tuple(item for item in self.compared if item.changed)
+
+
+def _medians(first: Floats, second: Floats) -> tuple[float, float] | None:
+    """Of both, if nearly all of the second lie on one side of the first."""
+    ordered = np.sort(first)
+    sides = [np.searchsorted(ordered, second, side=side) for side in ("left", "right")]
+    higher = float((sides[0] + sides[1]).mean() / (2 * len(first)))
+    return (float(np.median(first)), float(np.median(second))) if max(higher, 1 - higher) >= _OTHER else None
 
 
 def read_items(source: Any, features: str, channel: str, ids: Sequence[str]) -> ItemRows:

@@ -86,7 +86,7 @@ def render_audit(
     test = result.drift
     drift = DriftData(
         verdict=verdict.state,
-        reasons=(*verdict.reasons, *verdict.diagnosis, *verdict.subgroups),
+        told=verdict.sections,
         reference_label=f"reference {found.label}",
         current_label=verdict.window if not found.under else f"{verdict.window} (version {verdict.version})",
         reference_by_channel=p0,

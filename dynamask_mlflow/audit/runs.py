@@ -190,17 +190,23 @@ def conclude_run(run_id: str, verdict: Verdict, trend: str) -> None:
         "kinds": sorted({violation.kind for violation in verdict.violations}),
         "channels": list(verdict.channels)[:60],
         "inputs": [v.subject for v in verdict.violations if v.kind == "inputs"][:60],
-        "reason": next(iter(verdict.reasons), "")[:400],
+        "reason": verdict.headline[:400],
     }
     tags = {
         t.FINDING: json.dumps(finding)[: t.LONGEST],
         t.TREND: trend,
         t.AUDITED_AT: datetime.now(UTC).isoformat(timespec="microseconds"),
-        "mlflow.note.content": "\n".join(f"- {text}" for text in (*verdict.reasons, *verdict.diagnosis)),
+        "mlflow.note.content": _note(verdict),
         t.VERDICT: str(verdict.state),
     }
     for tag, value in tags.items():
         client.set_tag(run_id, tag, value)
+
+
+def _note(verdict: Verdict) -> str:
+    """The run's description: what was found, the evidence, what to do next."""
+    parts = [f"**{title}**\n\n" + "\n".join(f"- {text}" for text in told) for title, told in verdict.sections]
+    return "\n\n".join(parts)
 
 
 def link_superseded(entries: list[AuditEntry], run_id: str) -> None:

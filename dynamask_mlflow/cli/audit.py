@@ -314,5 +314,7 @@ def show_verdict(verdict: Verdict, as_json: bool) -> None:
     place = "" if verdict.site == "default" else f"{verdict.site}, "
     line = f"{verdict.state.upper()}  {verdict.model} version {verdict.version}, {place}{verdict.window}"
     click.secho(line, fg=verdict.state.colour, bold=True)
-    for reason in (*verdict.reasons, *verdict.diagnosis, *verdict.subgroups):
-        click.echo(f"  {reason}")
+    for title, told in verdict.sections:
+        click.echo(f"  {title}")
+        for text in told:
+            click.echo(f"    {text}")

@@ -206,8 +206,10 @@ def audit_windows(state: DemoState) -> DemoState:
         build_reference(str(state.model_uri), data, normal, split="test", **where)
         for window, split in ((normal, "validation"), (settings.changed, "later")):
             verdict = run_audit(str(state.model_uri), data, window, split=split, **where)
-            said = " ".join([verdict.reasons[0], *verdict.diagnosis])
-            click.echo(f"      {window} ({split} stays): {verdict.state.upper()}. {said}")
+            click.echo(f"      {window} ({split} stays): {verdict.state.upper()}")
+            for title, told in verdict.sections:
+                if title != "Evidence":  # the page has it
+                    click.echo("\n".join([f"        {title}", *(f"          {text}" for text in told)]))
     except AuditError as error:
         click.echo(f"      Not audited: {error}")
     return state

@@ -181,7 +181,7 @@ class DriftData:
 
     Attributes:
         verdict: "ok", "warning", "drift" or "inconclusive".
-        reasons: sentences in plain words, the most important first.
+        reasons: sentences in plain words, the most important first. told: the same in parts, (title, sentences) each.
         reference_label, current_label: what the two windows are called.
         reference_by_channel, current_by_channel: (d,) share of the mask's mass by channel.
         reference_by_time, current_by_time: (T,) the same by time.
@@ -195,6 +195,7 @@ class DriftData:
 
     verdict: Verdict | State
     reasons: Sequence[str] = ()
+    told: Sequence[tuple[str, Sequence[str]]] = ()
     reference_label: str = "reference"
     current_label: str = "current"
     reference_by_channel: ArrayLike

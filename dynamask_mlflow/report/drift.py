@@ -16,7 +16,7 @@ def drift_payload(drift: DriftData) -> dict[str, Any]:
     return {
         "verdict": str(drift.verdict),
         "states": {str(state): [state.heading, state.meaning] for state in State},
-        "reasons": list(drift.reasons),
+        "told": [[title, list(told)] for title, told in drift.told or (("", drift.reasons),) if told],
         "labels": [drift.reference_label, drift.current_label],
         "byChannel": [np.asarray(drift.reference_by_channel), np.asarray(drift.current_by_channel)],
         "byTime": [np.asarray(drift.reference_by_time), np.asarray(drift.current_by_time)],

@@ -229,13 +229,14 @@ export function driftView(drift: Drift): HTMLElement {
       { class: "verdict " + drift.verdict, role: "status" },
       h("p", { class: "figure", text: name }),
       h("p", { text: plain }),
-      drift.reasons.length
-        ? h(
-            "ul",
-            {},
-            drift.reasons.map((text) => h("li", { text })),
-          )
-        : null,
+      drift.told.map(([title, sentences]) => [
+        title ? h("h3", { text: title }) : null,
+        h(
+          "ul",
+          {},
+          sentences.map((text) => h("li", { text })),
+        ),
+      ]),
     ),
     h("div", { class: "pair roomy" }, channelMoves(drift), timeMoves(drift)),
     driftMaps(drift),

@@ -78,7 +78,7 @@ export interface Method {
 export interface Drift extends Pair {
   verdict: string;
   states: Record<string, [string, string]>;
-  reasons: string[];
+  told: [string, string[]][];
   tests: Record<string, string | number>;
   causes: Record<string, string | number>;
   history: { labels: string[]; verdicts: string[]; lines: Record<string, Num[]> };

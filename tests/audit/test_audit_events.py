@@ -57,8 +57,13 @@ def test_a_month_in_fahrenheit_is_traced_to_its_item_by_the_command(place, tmp_p
     assert result.exit_code in (1, 4), result.output
     verdict = json.loads(result.output[result.output.index("{") :])
     assert any(v["kind"] == "inputs" and v["subject"] == "Temp" for v in verdict["violations"])
-    told = " ".join(verdict["diagnosis"])
-    assert "The change of Temp" in told or "the change of Temp" in told
+    # The proven cause comes first, with both medians; SpO2, though more rests on it, after it.
+    assert verdict["diagnosis"][0].startswith("This fits another unit for Temp: it is charted, but with other values")
+    assert "median 9" in verdict["diagnosis"][0]
+    assert "before 37" in verdict["diagnosis"][0]
+    assert any(step.startswith("Temp: correct the unit") for step in verdict["steps"])
+    told = " ".join(verdict["places"])
+    assert "Temp (gaps)" in told
     # Celsius codes hold Fahrenheit: 98 instead of 37 degrees; the Fahrenheit codes are gone.
     assert "the median of the charted values is 9" in told
     assert "is gone" in told

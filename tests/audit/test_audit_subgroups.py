@@ -166,7 +166,7 @@ def test_an_audit_by_groups_names_the_ward_of_a_fault(place, tmp_path):
     verdict = run_audit("models:/icu@champion", data, "2026-02", **options)
     assert verdict.state in (State.DRIFT, State.WARNING)
     assert verdict.culprit[0] == "unit MICU"
-    assert any("sits in unit MICU" in text for text in verdict.diagnosis)
+    assert any("sits in unit MICU" in text for text in verdict.places)
     assert any(violation.kind == "subgroup" and violation.subject == "unit MICU" for violation in verdict.violations)
     with pytest.raises(AuditError, match="by attributes of the stays"):
         run_audit("models:/icu@champion", data, "2026-02", **place.options(by=("colour",)))

@@ -54,7 +54,7 @@ FORBIDDEN = {
 INNER = {
     "audit/statistics": set(),
     "audit/comparison": {"config", "explained_window", "statistics"},
-    "audit/verdict": {"comparison", "config", "culprit", "identity", "statistics"},
+    "audit/verdict": {"comparison", "config", "culprit", "identity", "items", "statistics"},
 }
 # Beside the rooms, these files may name rooms, as text or for type checkers: the front door and the table of methods.
 DOORS = {"__init__.py", "_method_table.py"}

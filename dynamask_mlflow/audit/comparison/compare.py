@@ -69,13 +69,15 @@ def compare_windows(
     *,
     earlier: Sequence[ExplainedWindow] = (),
     look_at_inputs: bool = True,
+    intervals: bool = True,
     **more: Any,
 ) -> ComparisonResult:
     """Compare two windows under one model.
 
     Args:
         earlier: the windows of the audits before, which are tested together with this one.
-        look_at_inputs: False leaves the input arm out.
+        look_at_inputs: False leaves the input arm out. intervals: False leaves out those of what predictions are worth,
+            on which no verdict depends.
         more: fields of the result that come from elsewhere.
     """
     blockers = {**more.pop("blockers", {}), **channel_blocker(reference, current)}
@@ -104,7 +106,7 @@ def compare_windows(
         "ndcg": ndcg(*(part.mean_shares()[0] for part in (reference, current))),
         "importance": reference.mean_shares()[0],
         "effects": reference.mean_effects(),
-        "predictions": _predictions(reference, current, config, both),
+        "predictions": _predictions(reference, current, config, both, intervals),
         "groups": compare_subgroups(reference, current, config),
     }
     if look_at_inputs:
@@ -144,7 +146,11 @@ def slices_of(parts: Sequence[ExplainedWindow]) -> dict[str, Any]:
 
 
 def _predictions(
-    reference: ExplainedWindow, current: ExplainedWindow, config: AuditConfig, drawn: _Pair[ExplainedWindow]
+    reference: ExplainedWindow,
+    current: ExplainedWindow,
+    config: AuditConfig,
+    drawn: _Pair[ExplainedWindow],
+    intervals: bool,
 ) -> PredictionTest | None:
     """All stays with a prediction, also those whose mask looks nowhere, and those that were not explained."""
     parts = (reference.predictions, current.predictions)
@@ -167,6 +173,7 @@ def _predictions(
         classes=number("class"),
         outcomes=number("label"),
         task=task,
+        intervals=intervals,
     )
 
 

@@ -72,8 +72,14 @@ class SubgroupTest:
         return json.dumps(plain(asdict(self)), indent=1)
 
 
-def compare_subgroups(reference: ExplainedWindow, current: ExplainedWindow, config: AuditConfig) -> SubgroupTest | None:
-    """All groups of `config.by`; None if there are none. Both windows need the attributes."""
+def compare_subgroups(
+    reference: ExplainedWindow, current: ExplainedWindow, config: AuditConfig, *, within: bool = True
+) -> SubgroupTest | None:
+    """All groups of `config.by`; None if there are none. Both windows need the attributes.
+
+    Args:
+        within: False leaves out the differences between the groups of the current window, on which no verdict depends.
+    """
     if not config.by or any(name not in part.attributes for part in (reference, current) for name in config.by):
         return None
     parts = [part.take(part.usable & np.isfinite(part.numbers["risk"])) for part in (reference, current)]
@@ -98,10 +104,12 @@ def compare_subgroups(reference: ExplainedWindow, current: ExplainedWindow, conf
         )
         for group, member in members.items()
     ]
-    within = {name: values[now] for name, values in numbers.items()}
+    if not within:
+        return SubgroupTest(tuple(summaries), (), tuple(small))
+    inside_numbers = {name: values[now] for name, values in numbers.items()}
     inside = {group: member[now] for group, member in members.items()}
     count = min(FEW, config.permutations)
-    differences = group_differences(within, patients[now], inside, count, config.seed + _SEED)
+    differences = group_differences(inside_numbers, patients[now], inside, count, config.seed + _SEED)
     return SubgroupTest(tuple(summaries), tuple(differences), tuple(small))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dynamask_mlflow.audit.statistics.effect import standard_error
 from dynamask_mlflow.audit.statistics.marginals import Bools, Floats, Labels
 from dynamask_mlflow.audit.statistics.multiplicity import holm, ranked, scaled, step_down
 from dynamask_mlflow.audit.statistics.permutation import mean_gaps, permuted_labels
@@ -119,11 +120,16 @@ def _shifts(
     group: Group, names: Sequence[str], values: Floats, current: Bools, patients: NDArray[Any], p: Floats
 ) -> list[GroupShift]:
     found = []
+    whole: Bools = np.asarray(np.isfinite(values).all(axis=0))
+    errors = np.full(len(names), np.nan)
+    if whole.any() and current.any() and not current.all():
+        errors[whole] = standard_error(values[:, whole], current, patients)  # all numbers at once
     for column, name in enumerate(names):
         now = current[np.isfinite(values[:, column])]
         stays = (int((~now).sum()), int(now.sum()))
         if min(stays) >= 2:
-            shift = compare_means(values[:, column], current, patients, float(p[column]))
+            error = float(errors[column]) if whole[column] else None
+            shift = compare_means(values[:, column], current, patients, float(p[column]), error)
             found.append(GroupShift(**asdict(shift), group=group, measure=name, stays=stays))
     return found
 

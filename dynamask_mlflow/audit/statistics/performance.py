@@ -25,24 +25,23 @@ def classification_scores(scores: Floats, outcomes: Floats, weights: NDArray[np.
     """
     order = np.argsort(scores, kind="stable")
     ranked, cases = scores[order], outcomes[order].astype(np.float64)
-    first = np.searchsorted(ranked, ranked, side="left")
-    last = np.searchsorted(ranked, ranked, side="right")
+    begins = np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1]))  # stays of one score count together
 
     def of(part: Floats) -> Scores:
         w = part[:, order]
-        everyone, positive = _sums(w), _sums(w * cases)
+        everyone, positive = (np.add.reduceat(each, begins, axis=1) for each in (w, w * cases))
         negative = everyone - positive
-        all_cases, others = positive[:, -1], negative[:, -1]
-        behind = 0.5 * (negative[:, first] + negative[:, last])
-        found = positive[:, -1:] - positive[:, first]
-        flagged = everyone[:, -1:] - everyone[:, first]
+        total, all_cases, others = (each.sum(axis=1) for each in (everyone, positive, negative))
+        behind = np.cumsum(negative, axis=1) - 0.5 * negative
+        found = all_cases[:, None] - np.cumsum(positive, axis=1) + positive
+        flagged = total[:, None] - np.cumsum(everyone, axis=1) + everyone
         with np.errstate(divide="ignore", invalid="ignore"):
             precision = np.where(flagged > 0, found / flagged, 0.0)
             return {
-                "auroc": (w * cases * behind).sum(axis=1) / (all_cases * others),
-                "auprc": (w * cases * precision).sum(axis=1) / np.where(others > 0, all_cases, 0.0),
-                "brier": w @ np.square(ranked - cases) / everyone[:, -1],
-                "calibration": w @ (cases - ranked) / everyone[:, -1],
+                "auroc": (positive * behind).sum(axis=1) / (all_cases * others),
+                "auprc": (positive * precision).sum(axis=1) / np.where(others > 0, all_cases, 0.0),
+                "brier": w @ np.square(ranked - cases) / total,
+                "calibration": w @ (cases - ranked) / total,
             }
 
     return _in_parts(of, weights)
@@ -93,13 +92,6 @@ def weighted_residuals(scores: Floats, outcomes: Floats) -> Floats:
     risks = recalibrated(scores, outcomes)
     residuals, spread = outcomes - risks, risks * (1 - risks)
     return np.column_stack([outcomes - scores, residuals / np.sqrt(spread), residuals / spread])
-
-
-def _sums(weights: Floats) -> Floats:
-    """(B, n + 1) running sums that begin with 0."""
-    sums: Floats = np.zeros((len(weights), weights.shape[1] + 1))
-    np.cumsum(weights, axis=1, out=sums[:, 1:])
-    return sums
 
 
 def _in_parts(of: Callable[[Floats], Scores], weights: NDArray[np.floating]) -> Scores:

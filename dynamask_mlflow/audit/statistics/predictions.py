@@ -97,6 +97,22 @@ def prediction_test(
         scores: predicted risks or values. thresholds: of the risk. classes: (n,) predicted classes.
         outcomes: (n,) what really happened, NaN where nobody knows.
     """
+    more: dict[str, Any] = {"outcomes": outcomes, "task": task}
+    found = _tests(scores, labels, patients, thresholds=thresholds, classes=classes, **more)
+    return _with_intervals(found, scores, labels[0] > 0, patients, **more)
+
+
+def _tests(
+    scores: Floats,
+    labels: Labels,
+    patients: NDArray[Any],
+    *,
+    thresholds: Sequence[float] = (),
+    classes: Floats | None = None,
+    outcomes: Floats | None = None,
+    task: str = "classification",
+) -> PredictionTest:
+    """`prediction_test` without the intervals of what the predictions are worth, which cost more than their tests."""
     current = labels[0] > 0
     kinds = [] if classes is None else [int(kind) for kind in np.unique(classes)]
     columns = [scores, *(scores >= t for t in thresholds), *(classes == kind for kind in kinds)]
@@ -110,7 +126,7 @@ def prediction_test(
         replace(shift, p_value=float(chance))
         for shift, chance in zip(_mean_shifts(values, current, patients), p, strict=False)
     ]
-    performance, labelled = _performance(scores, outcomes, labels, patients, task)
+    performance, labelled = _performance(scores, outcomes, labels, task)
     calibration = None if outcomes is None else calibration_test(scores, outcomes, labels, patients, task)
     if calibration is not None:
         performance["calibration"] = calibration
@@ -192,10 +208,44 @@ def paired_performance(
     return found
 
 
-def staged_prediction_test(scores: Floats, draws: Permutations, **options: Any) -> PredictionTest:
-    """The test with a few permutations, and with all of them if that leaves the matter open."""
-    test = prediction_test(scores, draws.few, draws.patients, **options)
-    return test if test.p_value > SETTLED else prediction_test(scores, draws.all, draws.patients, **options)
+def staged_prediction_test(
+    scores: Floats, draws: Permutations, *, intervals: bool = True, **options: Any
+) -> PredictionTest:
+    """The test with a few permutations, and with all of them if that leaves the matter open.
+
+    Args:
+        intervals: False leaves out those of what the predictions are worth. options: of `prediction_test`.
+    """
+    test = _tests(scores, draws.few, draws.patients, **options)
+    if test.p_value <= SETTLED:
+        test = _tests(scores, draws.all, draws.patients, **options)
+    if not intervals:
+        return test
+    more = {name: options[name] for name in ("outcomes", "task") if name in options}
+    return _with_intervals(test, scores, draws.current, draws.patients, **more)
+
+
+def _with_intervals(
+    test: PredictionTest,
+    scores: Floats,
+    current: Bools,
+    patients: NDArray[Any],
+    outcomes: Floats | None = None,
+    task: str = "classification",
+) -> PredictionTest:
+    """With 95 % intervals of what the predictions are worth: patients are redrawn."""
+    names = [name for name in test.performance if name != "calibration"]
+    if not names or outcomes is None:
+        return test
+    known = np.isfinite(outcomes)
+    of = classification_scores if task == "classification" else regression_scores
+    now, before = (of(scores[known], outcomes[known], each) for each in _resampled(current[known], patients[known]))
+    again = np.stack([now[name] - before[name] for name in names], axis=1)
+    low, high = np.nanquantile(again, [0.025, 0.975], axis=0)
+    bounded = {
+        name: replace(test.performance[name], low=float(low[i]), high=float(high[i])) for i, name in enumerate(names)
+    }
+    return replace(test, performance={**test.performance, **bounded})
 
 
 def _mean_shifts(values: Floats, current: Bools, patients: NDArray[Any]) -> list[Shift]:
@@ -206,7 +256,7 @@ def _mean_shifts(values: Floats, current: Bools, patients: NDArray[Any]) -> list
 
 
 def _performance(
-    scores: Floats, outcomes: Floats | None, labels: Labels, patients: NDArray[Any], task: str
+    scores: Floats, outcomes: Floats | None, labels: Labels, task: str
 ) -> tuple[dict[str, Shift], tuple[int, int]]:
     """Shifts of what the predictions are worth, a family of its own, and how many outcomes are known."""
     if outcomes is None:
@@ -225,12 +275,10 @@ def _performance(
 
     drawn = labels[:, known]
     first, second, statistics = gaps(drawn, 1 - drawn)
-    _, _, again = gaps(*_resampled(current, patients[known]))
-    low, high = np.nanquantile(again, [0.025, 0.975], axis=0)
     p = step_down(standardized(np.nan_to_num(np.abs(statistics))))
     names = [name for name in first if name != "calibration"]
     shifts = {
-        name: Shift(float(first[name][0]), float(second[name][0]), float(low[i]), float(high[i]), float(p[i]))
+        name: Shift(float(first[name][0]), float(second[name][0]), np.nan, np.nan, float(p[i]))
         for i, name in enumerate(names)
     }
     return shifts, labelled

@@ -27,8 +27,13 @@ class ScaledShift(Shift):
     effect: float
 
 
-def compare_means(values: Floats, current: Bools, patients: NDArray[Any], p_value: float) -> ScaledShift:
+def compare_means(
+    values: Floats, current: Bools, patients: NDArray[Any], p_value: float, error: float | None = None
+) -> ScaledShift:
     """Means of (n,) values of the reference and of the current window, where they are known (not NaN).
+
+    Args:
+        error: the standard error of their difference, if it is known.
 
     >>> values, current = np.array([1.0, 3.0, 4.0, 6.0, np.nan]), np.array([False, False, True, True, True])
     >>> shift = compare_means(values, current, np.arange(5), p_value=0.2)
@@ -38,7 +43,9 @@ def compare_means(values: Floats, current: Bools, patients: NDArray[Any], p_valu
     known = np.isfinite(values)
     column, now = values[known][:, None], current[known]
     before, after = float(column[~now].mean()), float(column[now].mean())
-    margin = Z975 * float(standard_error(column, now, patients[known])[0])
+    if error is None:
+        error = float(standard_error(column, now, patients[known])[0])
+    margin = Z975 * error
     spread = float(column[~now].std())
     return ScaledShift(
         reference=before,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynamask_mlflow.audit.statistics.inputs import LEVELS, UNKNOWN, Codes
-from dynamask_mlflow.audit.statistics.marginals import Bools, Labels
+from dynamask_mlflow.audit.statistics.marginals import Bools, Floats, Labels
 from dynamask_mlflow.audit.statistics.multiplicity import scaled, step_down
 from dynamask_mlflow.audit.statistics.permutation import SETTLED, Permutations, at_most, mean_gaps
 
@@ -56,6 +56,7 @@ def slice_input_test(codes: Codes, labels: Labels, slices: Mapping[str, Bools]) 
     channels = codes.shape[1] // 2
     found = []
     for row, (name, member) in enumerate(large.items()):
+        distances = _distances(codes[member], current[member])
         for column in range(codes.shape[1]):
             found.append(
                 SliceInput(
@@ -64,7 +65,7 @@ def slice_input_test(codes: Codes, labels: Labels, slices: Mapping[str, Bools]) 
                     slice=name,
                     share=float(member[current].mean()),
                     shift=float(gaps[row][0, column]),
-                    gap=_distance(codes[member, column], current[member]),
+                    gap=float(distances[column]),
                     p_value=float(p[row, column]),
                 )
             )
@@ -77,10 +78,16 @@ def staged_slice_input_test(codes: Codes, draws: Permutations, slices: Mapping[s
     return slice_input_test(codes, draws.all, slices) if found and found[0].p_value <= SETTLED else found
 
 
-def _distance(codes: Codes, current: Bools) -> float:
+def _distances(codes: Codes, current: Bools) -> Floats:
+    """(2 d,) Kolmogorov-Smirnov distances of the columns; 0 where a window knows none."""
     known = codes != UNKNOWN
-    parts = [codes[known & now] for now in (current, ~current)]
-    if min(map(len, parts)) == 0:
-        return 0.0
-    now, before = (np.searchsorted(np.sort(part), np.arange(LEVELS), side="right") / len(part) for part in parts)
-    return float(np.abs(now - before).max())
+    counts = [known[now].sum(axis=0) for now in (current, ~current)]
+    largest: Floats = np.zeros(codes.shape[1])
+    for level in range(LEVELS):
+        below = known & (codes <= level)
+        now, before = (
+            below[window].sum(axis=0) / np.maximum(count, 1)
+            for window, count in zip((current, ~current), counts, strict=True)
+        )
+        np.maximum(largest, np.abs(now - before), out=largest)
+    return np.where(np.minimum(*counts) > 0, largest, 0.0)

@@ -1,6 +1,7 @@
 """From the result of a comparison to a verdict: records in, records and sentences out. Pure functions."""
 
 from dynamask_mlflow._states import State
+from dynamask_mlflow.audit.verdict.diagnosis import FAR
 from dynamask_mlflow.audit.verdict.evaluate import evaluate_verdict
 from dynamask_mlflow.audit.verdict.messages import (
     PERFORMANCE_NAMES,
@@ -17,6 +18,7 @@ from dynamask_mlflow.audit.verdict.verdict import Verdict, Violation
 from dynamask_mlflow.audit.verdict.violations import detect_violations, detect_warnings, version_alarms
 
 __all__ = [
+    "FAR",
     "PERFORMANCE_NAMES",
     "State",
     "Verdict",

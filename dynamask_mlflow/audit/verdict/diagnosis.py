@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from dynamask_mlflow._states import State
 from dynamask_mlflow.audit.comparison import ComparisonResult
 from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.verdict.messages import joined, percent
@@ -14,19 +16,22 @@ from dynamask_mlflow.audit.verdict.verdict import Violation
 
 if TYPE_CHECKING:
     from dynamask_mlflow.audit.culprit import Culprit
+    from dynamask_mlflow.audit.items import Item
 
-_FAR = 0.3  # Kolmogorov-Smirnov distance of values that no ordinary change of patients makes
+FAR = 0.3  # Kolmogorov-Smirnov distance of values that no ordinary change of patients makes
 _MANY = 3  # channels that move together
+_SAME, _OTHER = math.log(1.35), math.log(1.6)  # the spread of a channel's values is as before below, another above
 
 
 def diagnose(
     result: ComparisonResult, violations: Sequence[Violation], config: AuditConfig, culprits: Sequence[Culprit] = ()
 ) -> tuple[str, ...]:
-    """Sentences, the likeliest first; none if nothing was found. `culprits`: with what raw events show, if known."""
+    """Sentences, the most important first; none if nothing was found. `culprits`: with what raw events show."""
     if not violations:
         return ()
     kinds = {violation.kind for violation in violations}
-    found = [*_model(kinds, result), *_inputs(result, config, culprits)]
+    warned = {violation.subject for violation in violations if violation.kind == "inputs"}
+    found = [*_model(kinds, result), *(fault.text for fault in _inputs(result, config, culprits, warned))]
     found += _outcome(kinds, result, config)
     if not found and kinds & {"attention", "trend", "predictions"} and result.inputs is not None:
         found.append(
@@ -34,6 +39,83 @@ def diagnose(
             "or together with what things are measured), such as shifted clocks."
         )
     return tuple(found)
+
+
+def place_sentences(culprits: Sequence[Culprit]) -> tuple[str, ...]:
+    """Where findings sit; those without a place in one sentence; then the codes that changed."""
+    searched = [culprit for culprit in culprits if culprit.searched]
+    found = [culprit.sentence() for culprit in searched if culprit.found is not None]
+    nowhere = [culprit for culprit in searched if culprit.found is None]
+    if len(nowhere) == 1:
+        found.append(nowhere[0].sentence())
+    elif nowhere:
+        since = "".join(f" That of {each.what} begins on {each.since}." for each in nowhere if each.since)
+        found.append(
+            f"No slice of the stays explains the changes of {joined([each.what for each in nowhere])}: they are "
+            f"everywhere, or too small to place.{since}"
+        )
+    codes = [culprit.code_sentence() for culprit in culprits]
+    return (*found, *(text for text in codes if text is not None))
+
+
+def next_steps(
+    state: State,
+    result: ComparisonResult,
+    violations: Sequence[Violation],
+    config: AuditConfig,
+    culprits: Sequence[Culprit] = (),
+) -> tuple[str, ...]:
+    """What to do about a verdict, one sentence each, the first step first."""
+    kinds = {violation.kind for violation in violations}
+    steps = [text for kind, text in _STEPS.items() if kind in kinds]
+    warned = {violation.subject for violation in violations if violation.kind == "inputs"}
+    faults = [] if state == State.OK or not violations else _inputs(result, config, culprits, warned)
+    steps += [f"{fault.subject}: {_FAULT_STEPS[fault.kind]}" for fault in faults]
+    unsure = {"values", "gaps"} & {fault.kind for fault in faults}
+    if unsure and config.events is None:
+        steps.append("Audit with the raw tables (--events), which tell whether a code, or its values, changed.")
+    if kinds & {"attention", "trend", "predictions"} and not faults and "version" not in kinds:
+        steps.append("Look at when things are charted: time stamps, their zone, and delays of the interfaces.")
+    known = result.predictions is not None and bool(result.predictions.performance)
+    if kinds & {"attention", "trend", "predictions", "inputs"} and not known:
+        steps.append("Add the outcomes as soon as they are known (audit labels): they tell whether predictions hold.")
+    return tuple(dict.fromkeys(steps))
+
+
+_STEPS = {
+    "settings": "Audit with the settings of the reference, or build a reference with the new ones (audit reference).",
+    "channels": "Build the data with the reference's features, or build a new reference (audit reference).",
+    "canary": "Find out what changed, undo it or build a new reference (audit reference), and audit again.",
+    "failures": "Mend what the stays fail with, and audit the window again.",
+    "sample": "Audit a longer window.",
+    "trust": "Do not read these masks; look at what the model does with its inputs before it is explained.",
+    "power": "Explain more stays (the setting instances), or audit a longer window; nothing is known to be wrong.",
+    "version": "Let the owner of the model say whether that is meant; dynamask-mlflow gate compares both versions.",
+    "performance": "Have somebody look at the outcomes; recalibrate or retrain before thresholds are relied on.",
+    "legibility": "Open some stays of this window in the report: the masks are not as they were.",
+    "faithfulness": "Open some stays of this window in the report: the masks are not as they were.",
+    "subgroup": "Look at the named groups' inputs and outcomes before the model is relied on for them.",
+}
+_FAULT_STEPS = {
+    "unit": "correct the unit at its source or in the feature set, build the data again, and audit the window again; "
+    "that audit supersedes this one.",
+    "device": "ask who measures it whether a device or an assay changed; if it stays, check what predictions are worth "
+    "and build a new reference (audit reference).",
+    "values": "ask who charts it whether the unit, the scale or the device changed.",
+    "charting": "ask the wards why it is charted less often, and whether that is meant to stay.",
+    "gaps": "ask the wards, and those who keep the interface, why it is charted less often.",
+    "patients": "ask whether other patients are admitted, and compare predictions with outcomes, also by group.",
+    "little": "ask whether a device, an assay or the kind of patients changed.",
+}
+
+
+class _Fault(NamedTuple):
+    """What inputs fit: the kind, whose step is in `_FAULT_STEPS`, its channels, and whether one of them warned."""
+
+    kind: str
+    subject: str
+    text: str
+    warned: bool
 
 
 def _model(kinds: set[str], result: ComparisonResult) -> list[str]:
@@ -45,52 +127,114 @@ def _model(kinds: set[str], result: ComparisonResult) -> list[str]:
     return []
 
 
-def _inputs(result: ComparisonResult, config: AuditConfig, culprits: Sequence[Culprit]) -> list[str]:
+def _inputs(
+    result: ComparisonResult, config: AuditConfig, culprits: Sequence[Culprit], warned: set[str]
+) -> list[_Fault]:
+    """Units that raw events prove come first, then what is about channels that warned."""
     inputs = result.inputs
     if inputs is None:
         return []
     names, level = result.channel_names, config.levels["inputs"]
     values, gaps = inputs.value_p <= level, inputs.missing_p <= level
-    other_values = _other_values(culprits)
-    thinner = gaps & (inputs.missing_shift > 0) & ~np.isin(np.array(names), list(other_values))
-    far = values & (inputs.value_gap >= _FAR) & ~gaps
+    grown = gaps & (inputs.missing_shift > 0)
+    codes = {each.channel: known for each in culprits if each.channel is not None and (known := _known(each))}
+    said = np.isin(np.array(names), list(codes))
+    found: list[_Fault] = []
+
+    def add(kind: str, chosen: np.ndarray, gap: np.ndarray, text: str) -> None:
+        named = _named(names, chosen, gap)
+        about = any(names[place] in warned for place in np.flatnonzero(chosen))
+        text = text.replace("{named}", named).replace("{sizes}", _sizes(names, chosen, gap))
+        found.append(_Fault(kind, named, text, about))
+
+    settled = np.zeros(len(names), dtype=bool)
+    for name, known in codes.items():
+        place, items = names.index(name), [item for item in known if item.medians is not None]
+        dropped = bool(grown[place])
+        if not items or not (dropped or (values[place] and _fit(items) == "unit")):
+            continue
+        settled[place] = True
+        end = ", which are dropped as out of range," if dropped else ","
+        add(
+            "unit",
+            np.arange(len(names)) == place,
+            inputs.missing_gap if dropped else inputs.value_gap,
+            f"This fits another unit for {{named}}: it is charted, but with other values ({_medians(items)}){end} "
+            "{sizes}.",
+        )
+    values, thinner = values & ~settled, grown & ~settled
+    far = values & (inputs.value_gap >= FAR) & ~gaps
     near = values & ~far
-    found = [
-        f"This fits another unit for {name}: it is charted, but with other values ({evidence}), which are dropped as "
-        "out of range."
-        for name, evidence in other_values.items()
-        if gaps[names.index(name)] and inputs.missing_shift[names.index(name)] > 0
-    ]
-    if 0 < far.sum() < _MANY:
-        found.append(
-            f"This fits another unit, scale or device for {_named(names, far, inputs.value_gap)}: values "
-            f"moved ({_sizes(names, far, inputs.value_gap)}), while it is charted as often as before."
-        )
-    if thinner.any():
-        found.append(
-            f"This fits thinner charting, or an interface that drops values, of "
-            f"{_named(names, thinner, inputs.missing_gap)}: gaps grew ({_sizes(names, thinner, inputs.missing_gap)}). "
-            "Values in another unit that are dropped as out of range look the same; raw events (`events`) would tell."
-        )
     if values.sum() >= _MANY:
-        found.append(_case_mix(result, config, int(values.sum())))
-    elif near.any() and not far.any():
-        found.append(
-            f"This fits a new device or assay, or somewhat other patients: the values of "
-            f"{_named(names, near, inputs.value_gap)} moved a little ({_sizes(names, near, inputs.value_gap)})."
+        add("patients", values, inputs.value_gap, _case_mix(result, config, int(values.sum())))
+    else:
+        for place in map(int, np.flatnonzero(far & said)):
+            kind = _fit(codes[names[place]])
+            what = {"unit": "another unit or scale", "device": "a new device, assay or zero point"}.get(kind, _ANY)
+            moved = "higher" if inputs.value_shift[place] > 0 else "lower"
+            add(
+                kind,
+                np.arange(len(names)) == place,
+                inputs.value_gap,
+                f"This fits {what} for {{named}}: its values are {moved} {{sizes}} ({_medians(codes[names[place]])})"
+                f"{_SHAPES[kind]}, while it is charted as often as before.",
+            )
+        if (rest := far & ~said).any():
+            text = f"This fits {_ANY} for {{named}}: values moved {{sizes}}, while it is charted as often as before."
+            add("values", rest, inputs.value_gap, text)
+    if (chosen := thinner & said).any():
+        largest = names[int(np.argmax(np.where(chosen, inputs.missing_gap, -1.0)))]
+        text = (
+            "This fits thinner charting of {named}: gaps grew {sizes}, "
+            f"with values as before ({_medians(codes[largest])})."
         )
-    return found
+        add("charting", chosen, inputs.missing_gap, text)
+    if (chosen := thinner & ~said).any():
+        text = (
+            "This fits thinner charting, or an interface that drops values, of {named}: gaps grew {sizes}. Values in "
+            "another unit that are dropped as out of range look the same; raw events would tell."
+        )
+        add("gaps", chosen, inputs.missing_gap, text)
+    if near.any() and not far.any() and values.sum() < _MANY:
+        text = (
+            "This fits a new device or assay, or somewhat other patients: the values of {named} moved a little, "
+            "{sizes}."
+        )
+        add("little", near, inputs.value_gap, text)
+    return sorted(found, key=lambda fault: (fault.kind != "unit", not fault.warned))
 
 
-def _other_values(culprits: Sequence[Culprit]) -> dict[str, str]:
-    """channel -> the codes under which nearly all charted values are others than before, where raw events are known."""
-    found = {}
-    for culprit in culprits:
-        changed = [(item.code, item.medians) for item in culprit.items if item.medians is not None]
-        if culprit.channel is not None and changed:
-            told = [f"item {code}: median {now:.4g}, before {before:.4g}" for code, (before, now) in changed]
-            found[culprit.channel] = "; ".join(told[:3])
-    return found
+_ANY = "another unit, scale or device"
+_SHAPES = {"unit": " and spread otherwise", "device": " and spread as before", "values": ""}
+
+
+def _known(culprit: Culprit) -> list[Item]:
+    """The codes whose values can be compared, that of the most stays first."""
+    return sorted((item for item in culprit.items if item.quartiles or item.medians), key=lambda item: -item.now)
+
+
+def _medians(items: Sequence[Item]) -> str:
+    told = []
+    for item in items[:3]:
+        medians = item.medians or (None if item.quartiles is None else (item.quartiles[0][1], item.quartiles[1][1]))
+        if medians is not None:
+            told.append(f"item {item.code}: median {medians[1]:.4g}, before {medians[0]:.4g}")
+    return "; ".join(told)
+
+
+def _fit(items: Sequence[Item]) -> str:
+    """ "unit" if the spread of the values changed, too, "device" if it did not, "values" if that is open.
+
+    Another unit multiplies the spread; another zero point leaves it. The code of the most stays decides.
+    """
+    first = items[0].quartiles
+    if first is None:
+        return "unit" if items[0].medians is not None else "values"
+    before, now = (quartiles[2] - quartiles[0] for quartiles in first)
+    if min(before, now) <= 0:
+        return "values"
+    size = abs(math.log(now / before))
+    return "unit" if size >= _OTHER else "device" if size <= _SAME else "values"
 
 
 def _case_mix(result: ComparisonResult, config: AuditConfig, count: int) -> str:
@@ -122,5 +266,8 @@ def _named(names: Sequence[str], chosen: np.ndarray, gap: np.ndarray) -> str:
 
 
 def _sizes(names: Sequence[str], chosen: np.ndarray, gap: np.ndarray) -> str:
-    order = [int(i) for i in np.argsort(-gap) if chosen[i]][:3]
-    return ", ".join(f"{names[i]} in {percent(float(gap[i]))} of the stays" for i in order)
+    """in 93 % of the stays; of several channels, of each."""
+    order = [int(i) for i in np.argsort(-gap) if chosen[i]]
+    if len(order) == 1:
+        return f"in about {percent(float(gap[order[0]]))} of the stays"
+    return "in about " + ", ".join(f"{percent(float(gap[i]))} ({names[i]})" for i in order[:3]) + " of the stays"

@@ -13,7 +13,7 @@ from dynamask_mlflow.audit.comparison import ComparisonResult
 from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.statistics import PredictionTest
 from dynamask_mlflow.audit.verdict import messages
-from dynamask_mlflow.audit.verdict.diagnosis import diagnose
+from dynamask_mlflow.audit.verdict.diagnosis import diagnose, next_steps, place_sentences
 from dynamask_mlflow.audit.verdict.subgroups import subgroup_sentences
 from dynamask_mlflow.audit.verdict.verdict import Verdict, Violation
 from dynamask_mlflow.audit.verdict.violations import detect_violations, detect_warnings
@@ -51,10 +51,9 @@ def evaluate_verdict(
     return Verdict(
         state=state,
         reasons=tuple(_reasons(state, violations, result, config)),
-        diagnosis=(
-            *(culprit.sentence() for culprit in culprits),
-            *diagnose(result, violations, config, culprits),
-        ),
+        diagnosis=diagnose(result, violations, config, culprits),
+        places=place_sentences(culprits),
+        steps=next_steps(state, result, violations, config, culprits),
         violations=tuple(violations),
         causes=_causes(found, warned, result, config),
         metrics={**metrics_of(result, config), "void": float(bool(void))},
@@ -87,6 +86,12 @@ def _reasons(state: State, violations: list[Violation], result: ComparisonResult
     if result.predictions is not None and not said:
         task = result.task
         reasons.append(messages.mean_sentence(result.predictions, task, config.levels["predictions"]))
+    if (
+        result.predictions is not None
+        and result.predictions.performance
+        and not any(violation.kind == "performance" for violation in violations)
+    ):
+        reasons.append(messages.outcome_sentence(result.predictions))
     left_out = messages.left_out_sentence(result)
     if left_out is not None:
         reasons.append(left_out)

@@ -181,6 +181,25 @@ def performance_sentence(name: str, shift: Shift, labelled: tuple[int, int]) -> 
     )
 
 
+def outcome_sentence(test: PredictionTest) -> str:
+    """What the predictions are worth, where no change of it is proven at the level of an audit."""
+    told = "; ".join(
+        f"{PERFORMANCE_NAMES[name]} {number(shift.reference)}, now {number(shift.current)} "
+        f"({change(shift)}, {chance(shift.p_value)})"
+        for name, shift in test.performance.items()
+    )
+    apart = [
+        PERFORMANCE_NAMES[name].partition(" (")[0]
+        for name, shift in test.performance.items()
+        if shift.low > 0 or shift.high < 0
+    ]
+    hint = f" Taken alone, the 95 % interval of {joined(apart, 5)} leaves out 0: watch the next windows."
+    return (
+        f"Outcomes are known of {test.labelled[1]} stays; that the predictions are worth more or less than before is "
+        f"not proven at the level of an audit: {told}.{hint if apart else ''}"
+    )
+
+
 def calibration_trend_sentence(shift: Shift, windows: int) -> str:
     return (
         f"Over the last {windows} windows together, observed minus predicted went from {number(shift.reference)} to "

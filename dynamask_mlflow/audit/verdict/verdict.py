@@ -12,6 +12,8 @@ from dynamask_mlflow._provenance import digest
 from dynamask_mlflow._states import State
 from dynamask_mlflow.audit.identity import DEFAULT_SITE
 
+_VOID = ("reference", "settings", "channels", "failures", "sample", "canary", "trust")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Violation:
@@ -42,8 +44,9 @@ class Verdict:
 
     Attributes:
         state: ok (proven: no move of weight), warning, drift or inconclusive.
-        reasons: sentences, the most important first.
-        diagnosis: what the combination of findings fits, each with its result.
+        reasons: sentences with the evidence, the most important first.
+        diagnosis: what the combination of findings fits, one sentence each, the most important first.
+        places: where findings sit, and which charted codes changed. steps: what to do next.
         violations: what was not met; empty when ok.
         causes: "data", "model", both or none; and "inputs" or "predictions" if those moved.
         metrics: the numbers, name -> value, finite.
@@ -57,6 +60,8 @@ class Verdict:
     state: State
     reasons: tuple[str, ...]
     diagnosis: tuple[str, ...] = ()
+    places: tuple[str, ...] = ()
+    steps: tuple[str, ...] = ()
     violations: tuple[Violation, ...] = ()
     causes: tuple[str, ...] = ()
     metrics: Mapping[str, float] = field(default_factory=dict)
@@ -71,6 +76,30 @@ class Verdict:
     window: str = ""
     content: str = ""
     reference_run_id: str | None = None
+
+    @property
+    def sections(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """What to read, in this order: (title, sentences) of what was found, of the evidence and of what to do next.
+
+        >>> power = Violation(kind="power", subject="in time", message="Too few stays.")
+        >>> told = ("Too few stays.", "Nothing moved.")
+        >>> dict(Verdict(state=State.INCONCLUSIVE, reasons=told, violations=(power,)).sections)
+        {'Finding': ('Too few stays.',), 'Evidence': ('Nothing moved.',)}
+        """
+        void = [v.message for v in self.violations if v.kind in _VOID]
+        # That an input moved is evidence for what it fits; anything else that was violated is a finding of its own.
+        others = [
+            v.message for v in self.violations if v.kind not in _VOID and not (self.diagnosis and v.kind == "inputs")
+        ]
+        found = tuple(dict.fromkeys([*void, *self.diagnosis, *others])) or self.reasons[:1]
+        rest = (*(text for text in self.reasons if text not in found), *self.places, *self.subgroups)
+        parts = (("Finding" if len(found) == 1 else "Findings", found), ("Evidence", rest), ("Next steps", self.steps))
+        return tuple((title, told) for title, told in parts if told)
+
+    @property
+    def headline(self) -> str:
+        """The most important sentence."""
+        return next((text for _, told in self.sections for text in told), "")
 
     @property
     def exit_code(self) -> int:
@@ -106,6 +135,8 @@ class Verdict:
         for name in (
             "reasons",
             "diagnosis",
+            "places",
+            "steps",
             "causes",
             "moved_channels",
             "moved_times",

@@ -73,6 +73,9 @@ def alarms(
         stages: of the screening, see `screening`; none: every audit is judged in full.
     """
     found, last = [], config.trend_window
+    if before.has_inputs:
+        edges = before.input_edges()
+        before, windows = before.coded(edges), [window.coded(edges) for window in windows]
     for month, now in enumerate(windows):
         own = config.with_options(seed=config.seed + month)
         earlier = windows[month - last + 1 : month] if month >= last - 1 else ()
@@ -87,12 +90,12 @@ def alarms(
 def _found(
     before: ExplainedWindow, now: ExplainedWindow, earlier: Sequence[ExplainedWindow], config: AuditConfig
 ) -> set[str]:
-    verdict = evaluate_verdict(compare_windows(before, now, config, earlier=earlier), config)
+    verdict = evaluate_verdict(compare_windows(before, now, config, earlier=earlier, intervals=False), config)
     return {violation.kind for violation in verdict.violations} if verdict.state in FINDINGS else set()
 
 
 def _found_in_groups(before: ExplainedWindow, now: ExplainedWindow, config: AuditConfig) -> set[str]:
-    test = compare_subgroups(before, now, config)
+    test = compare_subgroups(before, now, config, within=False)
     return {violation.kind for violation in subgroup_violations(test, "classification", config)}
 
 
