@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from dynamask_mlflow.training import TrainConfig
 
 MODEL, ALIAS, EXPERIMENT = "icu-mortality", "champion", "demo"
+# Half of the paper's units: the same AUROC on this hospital, and all that follows takes half as long.
+UNITS = 100
 TRAINING_MONTHS = 12
 FAULTY_MONTH = 20
 
@@ -126,7 +128,7 @@ def train_model(state: DemoState) -> DemoState:
     mlflow.set_registry_uri(uri)
     if mlflow.get_experiment_by_name(EXPERIMENT) is None:
         mlflow.create_experiment(EXPERIMENT, artifact_location=(settings.folder / "artifacts").as_uri())
-    config = TrainConfig(seed=settings.seed)
+    config = TrainConfig(units=UNITS, seed=settings.seed)
     version = None if settings.fresh else _trained(dataset.digest, config)
     if version is not None:
         click.echo(f"      {MODEL} version {version} was trained on these data with these settings.")
@@ -218,7 +220,7 @@ def audit_windows(state: DemoState) -> DemoState:
 STEPS: list[tuple[str, Callable[[DemoState], DemoState]]] = [
     ("A synthetic hospital, with known truth", make_hospital),
     ("Its tables as tensors", build_dataset),
-    ("The paper's GRU, trained and registered", train_model),
+    ("A GRU, trained and registered", train_model),
     ("Evaluated by MLflow, with masks", evaluate_model),
     ("The masks against the planted truth", compare_with_truth),
     ("Audited: a quiet window and a changed one", audit_windows),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,8 +78,10 @@ def explain(model: str, data: str, as_json: bool, **options: Any) -> None:
             settings = {"progress": False if as_json else None, **read_settings(options["config_file"])}
             settings |= parse_settings(options["settings"]) | given_settings()
             if asked is None:
-                masks = explain_sequences(model, chosen, options["task"], settings)
+                masks, is_risk = explain_sequences(model, chosen, options["task"], settings)
                 rows = [top_cells(masks, chosen, row, options["top"]) for row in range(len(masks))]
+                if is_risk:
+                    rows = [{**row, **_risks(row)} for row in rows]
                 found: Masks | Change = masks
             else:
                 change = explain_since(model, chosen, options["task"], settings, asked)
@@ -103,12 +106,23 @@ def _asked(options: dict[str, Any]) -> Times | None:
     return None
 
 
-def explain_sequences(uri: str, sequences: Sequences, task: str | None, settings: dict[str, Any]) -> Masks:
-    """Masks of all the sequences by the model behind `uri`."""
+def explain_sequences(uri: str, sequences: Sequences, task: str | None, settings: dict[str, Any]) -> tuple[Masks, bool]:
+    """Masks of all the sequences by the model behind `uri`, and whether their answers are the log-odds of a risk."""
+    import numpy as np
+
     from dynamask_mlflow.evaluation.explain_and_score import Explainer
 
     model = open_model(uri, task, settings, sequences)
-    return Explainer(model.network, model.task, model.config, model.reference).masks_of(sequences)
+    explainer = Explainer(model.network, model.task, model.config, model.reference)
+    masks, first = explainer.masks_of(sequences), sequences.take(np.arange(1))
+    is_risk = model.task == "classification" and masks.target == "auto"
+    return masks, is_risk and explainer.predict(first.x, first).shape[1:] == (2,)
+
+
+def _risks(row: dict[str, Any]) -> dict[str, float]:
+    """Risks of the answer and of its reference answer, which are log-odds."""
+    names = {"answer": "risk", "reference_answer": "reference_risk"}
+    return {risk: round((1 + math.tanh(row[name] / 2)) / 2, 6) for name, risk in names.items() if name in row}
 
 
 def top_cells(masks: Masks, sequences: Sequences, row: int, count: int) -> dict[str, Any]:
@@ -168,6 +182,11 @@ def _say(rows: list[dict[str, Any]]) -> None:
         moved = WORDS[row["direction"]]
         if "answer" in row and "reference_answer" in row:
             moved = f"{row['answer']:.3g}, {moved} from {row['reference_answer']:.3g}"
+        if "risk" in row and "reference_risk" in row:
+            moved = (
+                f"risk {row['risk']:.3g}, {WORDS[row['direction']]} from {row['reference_risk']:.3g} "
+                f"(log-odds {row['answer']:.3g} from {row['reference_answer']:.3g})"
+            )
         click.secho(f"{row['id']}: {moved}; {row['salient_cells']} salient cells", bold=True)
         click.echo(f"  {'time':>8}  {'channel':<20}{'value':>10}{'attribution':>13}{'coefficient':>13}")
         for cell in row["cells"]:

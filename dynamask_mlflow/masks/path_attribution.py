@@ -96,9 +96,9 @@ class PathAttributions:
 def path_attributions(departure: Departure, levels: int, random_masks: int) -> PathAttributions:
     """Integrate with `levels` levels, with more where the sum does not come out, and look at random masks."""
     # An operator that is no fade, such as a blur, need not be smooth in the mask.
-    even = gauss_legendre(levels) if departure.fades else _midpoints(2 * levels)
+    even = gauss_legendre(levels) if departure.fades else midpoints(2 * levels)
     by_operator, size, finite = _mean_gradients(departure, even, _even_mask)
-    at_random, variation, also_finite = _mean_gradients(departure, _midpoints(random_masks), _random_mask)
+    at_random, variation, also_finite = _mean_gradients(departure, midpoints(random_masks), _random_mask)
     departure = replace(departure, usable=departure.usable & finite & also_finite)
     wanted = added_up(departure.weights * departure.gap)
     scale = torch.maximum(wanted.abs(), departure.reach * 0.1).clamp(min=1e-12)
@@ -106,8 +106,8 @@ def path_attributions(departure: Departure, levels: int, random_masks: int) -> P
     rows = departure.rows_where((missed.abs() > TOLERANCE * scale) & ~departure.negligible)
     if rows is not None and len(rows):
         part = departure.rows(rows)
-        finer = _mean_gradients(part, _midpoints(MORE_LEVELS), _even_mask)
-        more = _mean_gradients(part, _midpoints(MORE_TIMES * random_masks), _random_mask)
+        finer = _mean_gradients(part, midpoints(MORE_LEVELS), _even_mask)
+        more = _mean_gradients(part, midpoints(MORE_TIMES * random_masks), _random_mask)
         by_operator, size = by_operator.index_copy(1, rows, finer[0]), size.index_copy(1, rows, finer[1])
         at_random, variation = at_random.index_copy(1, rows, more[0]), variation.index_copy(1, rows, more[1])
     integrals = _weighted(departure, by_operator)
@@ -151,7 +151,12 @@ def gauss_legendre(number: int) -> Levels:
     return [(float(place + 1) / 2, float(weight) / 2) for place, weight in zip(places, weights, strict=True)]
 
 
-def _midpoints(number: int) -> Levels:
+def midpoints(number: int) -> Levels:
+    """Levels in the middle of as many equal parts.
+
+    >>> midpoints(2)
+    [(0.25, 0.5), (0.75, 0.5)]
+    """
     return [((level + 0.5) / number, 1 / number) for level in range(number)]
 
 

@@ -5,6 +5,7 @@ the class itself.
 """
 
 import json
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -281,7 +282,10 @@ def _source(source: str | DatasetSource | None) -> DatasetSource:
 
         from dynamask_mlflow._secrets import without_secrets
 
-        return resolve_dataset_source(without_secrets(source))  # it is stored with every run
+        with warnings.catch_warnings():
+            # MLflow has registered the source of local files twice, and warns of the choice between the two.
+            warnings.filterwarnings("ignore", message="The specified dataset source can be interpreted")
+            return resolve_dataset_source(without_secrets(source))  # it is stored with every run
     from mlflow.data.code_dataset_source import CodeDatasetSource
     from mlflow.tracking.context import registry
 

@@ -181,11 +181,11 @@ export function contributionsCard(n: number, byChannel: number[]): HTMLElement |
   const known = finite(answer) && finite(reference);
   const read = found.logit ? (v: number) => chance(riskOf(v)) : numeral;
   const sum = known
-    ? "From " +
+    ? "The model answers " +
       read(reference) +
-      ", the model's answer to baselines in place of this input, to " +
+      " to the baselines that stand in for this input, and " +
       read(answer) +
-      ": all contributions sum to " +
+      " to the input itself. All contributions sum to the difference, " +
       signed(answer - reference) +
       " " +
       (found.unit || "units") +
@@ -194,7 +194,7 @@ export function contributionsCard(n: number, byChannel: number[]): HTMLElement |
   return figureCard(
     "What raises it, what lowers it",
     sum +
-      (found.logit ? "At the right, the risk with that channel's contribution taken off. " : "") +
+      (found.logit ? "On the right: the risk with that channel's contribution taken off. " : "") +
       (found.spreads ? "Error bars: one standard deviation over the baselines." : ""),
     place,
     few.length < C

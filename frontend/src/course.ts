@@ -85,7 +85,9 @@ export function courseCard(n: number): HTMLElement | null {
       " to " +
       told(answers[b]) +
       "." +
-      (leaders.length ? " Moved most by " + leaders.join(", ") + "." : "") +
+      (leaders.length
+        ? " Moved most by " + leaders.join(", ") + (course.unit ? ", in " + course.unit + "." : ".")
+        : "") +
       (Math.abs(elapsed) > 0.02 * (total || 1) && elapsed ? " Time alone: " + signed(elapsed) + "." : "");
     chart.replaceChildren(
       lineChart({
@@ -112,7 +114,7 @@ export function courseCard(n: number): HTMLElement | null {
     "What changed since?",
     "The answer as it stood at each " +
       D.unit +
-      ", and what moved it between two times. Contributions sum to the change.",
+      ", and what moved it between two times. Contributions sum to the change. The first card compares with baselines instead, so a channel may have another sign there.",
     chart,
     h("label", { class: "slider" }, h("span", { class: "end", text: "From" }), since, sinceText),
     h("label", { class: "slider" }, h("span", { class: "end", text: "To" }), until, untilText),

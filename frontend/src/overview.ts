@@ -48,11 +48,11 @@ export function testWords(
   const masks = show(finite(paired.shift) ? paired.shift : own, kind);
   const tested = (p: Num) =>
     finite(p)
-      ? "compared instance by instance, a one-sided Wilcoxon test that the masks are " +
+      ? "Masks " +
         (better || "higher") +
-        " gives " +
-        (p < 0.001 ? "p < 0.001" : "p = " + p.toFixed(3))
-      : "too few instances for a test";
+        (p < 0.001 ? ": p < 0.001" : ": p = " + p.toFixed(3)) +
+        " (one-sided Wilcoxon test, paired by instance)"
+      : "Too few instances for a test";
   return {
     good: judged.length > 0 && !lost.length,
     text,
@@ -66,7 +66,7 @@ export function testWords(
         show(value, kind) +
         " (means of " +
         plural(paired.instances, "instance") +
-        "); " +
+        "). " +
         tested(p) +
         ".",
     ),

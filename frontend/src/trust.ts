@@ -61,8 +61,12 @@ export function trustCard(n: number): HTMLElement | null {
   const verdict = bad
     ? "Read this mask with doubt: " + bad + " of " + checks.length + " checks failed."
     : open
-      ? "No check failed; " + open + " of " + checks.length + " are undecided."
-      : "All " + checks.length + " checks passed.";
+      ? "No check failed; " +
+        open +
+        " of " +
+        checks.length +
+        (open === 1 ? " is undecided." : " are undecided.")
+      : (checks.length === 2 ? "Both" : "All " + checks.length) + " checks passed.";
   const sign = (good: boolean | null) => (good === null ? "?" : good ? "✓" : "✗");
   const word = (good: boolean | null) => (good === null ? "undecided: " : good ? "passed: " : "failed: ");
   return card(

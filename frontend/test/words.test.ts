@@ -11,7 +11,7 @@ describe("words", () => {
     const open = testWords({ ...base, controls: { random: [0.1, 0.001], other: [0.2, 0.2] } });
     expect(open).toMatchObject({ good: false, text: "not shown to be better than another instance's mask" });
     expect(testWords({ ...base, controls: { random: [0.1, null] } }).details[0]).toContain(
-      "too few instances",
+      "Too few instances",
     );
   });
 
@@ -19,8 +19,8 @@ describe("words", () => {
     const paired = { shift: 0.391, low: 0.1, high: 0.6, instances: 40, controls: { random: [-0.002, 0.84] } };
     const { good, text, details } = testWords(paired as never);
     expect(details).toEqual([
-      "Masks 0.391, random cells \u22120.002 (means of 40 instances); compared instance by instance, " +
-        "a one-sided Wilcoxon test that the masks are higher gives p = 0.840.",
+      "Masks 0.391, random cells \u22120.002 (means of 40 instances). Masks higher: p = 0.840 " +
+        "(one-sided Wilcoxon test, paired by instance).",
     ]);
     expect([good, text]).toEqual([false, "not shown to be better than random cells"]);
     const lower = testWords({ ...paired, shift: null } as never, {
@@ -28,7 +28,7 @@ describe("words", () => {
       own: 0.25,
       better: "lower",
     });
-    expect(lower.details[0]).toMatch(/^Masks 25.%, .* that the masks are lower gives/);
+    expect(lower.details[0]).toMatch(/^Masks 25.%, .* Masks lower: p =/);
   });
 
   it("keeps the channels that matter, and never none", () => {

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from dynamask_mlflow.masks.path_attribution import Levels, gauss_legendre, midpoints
 from dynamask_mlflow.masks.target import TargetScore
 
 FIRST_LEVELS, MOST_LEVELS = 8, 128
@@ -38,21 +39,50 @@ def integrate_change(
 
     All instances go on with more levels as long as one of them needs it: none is moved to another batch.
     """
+    return _integrate(target, before, after, [midpoints(number) for number in _doubled(levels)], tolerance)
+
+
+def integrate_move(
+    target: TargetScore, before: Tensor, after: Tensor, levels: int, tolerance: float, small: Tensor
+) -> Contributions:
+    """The same for two states that are close together, between which the score is smooth.
+
+    A change smaller than `small` (B,) may be missed by as much as one of that size.
+    """
+    quadratures = [gauss_legendre(number) for number in _doubled(levels)]
+    return _integrate(target, before, after, quadratures, tolerance, small)
+
+
+def _doubled(levels: int) -> list[int]:
+    numbers = [levels]
+    while numbers[-1] < MOST_LEVELS:
+        numbers.append(2 * numbers[-1])
+    return numbers
+
+
+def _integrate(
+    target: TargetScore,
+    before: Tensor,
+    after: Tensor,
+    quadratures: list[Levels],
+    tolerance: float,
+    small: Tensor | None = None,
+) -> Contributions:
     step = after - before
     with torch.no_grad():
         wanted = target(after) - target(before)
     scale = wanted.abs().clamp(min=1e-6)
+    needed = tolerance * (scale if small is None else torch.maximum(scale, small))
     cells, missed = torch.zeros_like(step), wanted
     settled = torch.zeros_like(wanted, dtype=torch.bool)
-    while True:
+    for levels in quadratures:
         found = _integral(target, before, step, levels)
         # An instance keeps the levels at which it came out, whatever its neighbours need.
         cells = torch.where(settled[:, None, None], cells, found)
         missed = wanted - cells.flatten(1).sum(1)
-        settled = missed.abs() <= tolerance * scale
-        if levels >= MOST_LEVELS or bool(settled.all()):
+        settled = missed.abs() <= needed
+        if bool(settled.all()):
             break
-        levels *= 2
     weight = cells.abs()
     total = weight.flatten(1).sum(1)
     # Where no gradient is felt anywhere, what is missing belongs to all cells that differ.
@@ -61,11 +91,10 @@ def integrate_change(
     return Contributions(cells + (missed / total)[:, None, None] * weight, missed.abs() / scale)
 
 
-def _integral(target: TargetScore, before: Tensor, step: Tensor, levels: int) -> Tensor:
-    """Midpoint sum."""
+def _integral(target: TargetScore, before: Tensor, step: Tensor, levels: Levels) -> Tensor:
     total = torch.zeros_like(step)
-    for level in range(levels):
-        z = torch.add(before, step, alpha=(level + 0.5) / levels).requires_grad_()
+    for level, weight in levels:
+        z = torch.add(before, step, alpha=level).requires_grad_()
         (gradient,) = torch.autograd.grad(target(z).sum(), z)
-        total += torch.where(torch.isfinite(gradient), gradient, torch.zeros_like(gradient)) / levels
+        total += weight * torch.where(torch.isfinite(gradient), gradient, torch.zeros_like(gradient))
     return total * step

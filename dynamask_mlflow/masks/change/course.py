@@ -18,7 +18,7 @@ from torch import Tensor
 from dynamask_mlflow.masks.adapted_model import Model
 from dynamask_mlflow.masks.batching import LEAST, batch_size, in_batches
 from dynamask_mlflow.masks.black_box import BlackBox, as_inputs, frozen, open_black_box, resolve_device
-from dynamask_mlflow.masks.change.contributions import integrate_change
+from dynamask_mlflow.masks.change.contributions import integrate_move
 from dynamask_mlflow.masks.change.moments import Steps, sequence_ends
 from dynamask_mlflow.masks.change.prefixes import Padding
 from dynamask_mlflow.masks.change.question import Question, check_causal, filled_rows, readable, score_of
@@ -28,6 +28,8 @@ from dynamask_mlflow.masks.target import open_target
 MOST_POINTS = 64
 # Moves from one time to the next are short, so that few levels integrate them.
 _LEVELS, _TOLERANCE = 2, 0.02
+# Moves below this share of the range of the scores are held to what one of that size may miss.
+_SMALL = 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,19 +115,24 @@ def _follow(question: Question, whole: BlackBox, x: Tensor, ends: Steps, grid: S
         target = open_target(question.target, last, last(x), first(stood(int(grid[0]))))
         if question.reads_directly:
             check_causal(first(stood(int(grid[0]))), first(x))
-    outputs, scores, moves, elapsed = [], [], [], []
-    before = x
-    for place, steps in enumerate(int(step) for step in grid):
-        box = question.box(steps, whole)
-        after = stood(steps)
-        with torch.no_grad():
-            outputs.append(readable(box, box(after)))
-            scores.append(score_of(target, box, after))
-            carried = score_of(target, box, before) if place else scores[0]
-        elapsed.append(carried - scores[-2] if place else torch.zeros_like(carried))
+    boxes = [question.box(int(steps), whole) for steps in grid]
+    outputs, scores, elapsed = [], [], []
+    state = x
+    with torch.no_grad():
+        for box, steps in zip(boxes, grid, strict=True):
+            carried = score_of(target, box, state)
+            state = stood(int(steps))
+            outputs.append(readable(box, box(state)))
+            scores.append(score_of(target, box, state))
+            elapsed.append(carried - scores[-2] if len(scores) > 1 else torch.zeros_like(carried))
+    followed = torch.stack(scores)
+    small = _SMALL * (followed.amax(0) - followed.amin(0))
+    moves = [torch.zeros_like(x[:, 0])]
+    before = stood(int(grid[0]))
+    for box, steps in zip(boxes[1:], grid[1:], strict=True):
         asked = type(target)(box, target.weights, target.function, target.chosen, target.for_answer)
-        found = integrate_change(asked, before, after, _LEVELS, _TOLERANCE).cells.sum(1) if place else None
-        moves.append(torch.zeros_like(x[:, 0]) if found is None else found)
+        after = stood(int(steps))
+        moves.append(integrate_move(asked, before, after, _LEVELS, _TOLERANCE, small).cells.sum(1))
         before = after
     late = grid > ends[:, None]
 
