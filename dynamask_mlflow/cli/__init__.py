@@ -44,16 +44,20 @@ class _LazyGroup(click.Group):
         return command
 
     def invoke(self, ctx: click.Context) -> object:
+        from dynamask_mlflow._printable import printable
         from dynamask_mlflow._secrets import without_secrets
 
         try:
             return super().invoke(ctx)
         except click.ClickException as error:
-            clean = without_secrets(error.message)
+            clean = printable(without_secrets(error.message))
             if clean == error.message:
                 raise
+            # What click adds by itself quotes what was typed as well; the exit code stays that of the error.
             kind = click.UsageError if isinstance(error, click.UsageError) else click.ClickException
-            raise kind(clean) from None
+            cleaned = kind(clean)
+            cleaned.exit_code = error.exit_code
+            raise cleaned from None
         except Exception:
             sys.excepthook = _print_without_secrets
             raise

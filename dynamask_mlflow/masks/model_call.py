@@ -217,10 +217,12 @@ def _parameters(model: Any) -> list[_Argument] | None:
             return None
         return [_Argument(a.name, not a.has_default_value(), a.kwarg_only) for a in arguments]
     try:
-        found = inspect.signature(model.forward if isinstance(model, nn.Module) else model).parameters.values()
+        found = inspect.signature(_called(model)).parameters.values()
     except (TypeError, ValueError):
         return None
     named = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    if _of_keras(model):  # which finds out about training and masks by itself
+        found = [p for p in found if p.name not in ("training", "mask")]
     return [
         _Argument(p.name, p.default is inspect.Parameter.empty, p.kind == inspect.Parameter.KEYWORD_ONLY)
         for p in found
@@ -228,10 +230,23 @@ def _parameters(model: Any) -> list[_Argument] | None:
     ]
 
 
+def _of_keras(model: Any) -> bool:
+    return any(kind.__module__.partition(".")[0] == "keras" for kind in type(model).__mro__) and hasattr(model, "call")
+
+
+def _called(model: Any) -> Any:
+    """The function that says what a model takes; `forward` of Keras' models takes anything."""
+    if _of_keras(model):
+        return model.call
+    return model.forward if isinstance(model, nn.Module) else model
+
+
 def _unwrapped(model: Any) -> Any:
     """The network inside what `torch.compile` and data parallelism put around it, which take anything."""
-    while isinstance(model, nn.Module) and (inner := model._modules.get("_orig_mod", model._modules.get("module"))):
-        if not _takes_any(model, inspect.Parameter.VAR_POSITIONAL, unwrap=False):
+    while isinstance(model, nn.Module) and _takes_any(model, inspect.Parameter.VAR_POSITIONAL, unwrap=False):
+        inside = dict(model.named_children())
+        inner = inside.get("_orig_mod", inside.get("module"))
+        if inner is None:
             break
         model = inner
     return model
@@ -241,7 +256,7 @@ def _takes_any(model: Any, kind: Any, *, unwrap: bool = True) -> bool:
     """Whether a model takes any number of arguments, by position or by name."""
     model = _unwrapped(model) if unwrap else model
     try:
-        found = inspect.signature(model.forward if isinstance(model, nn.Module) else model).parameters.values()
+        found = inspect.signature(_called(model)).parameters.values()
     except (TypeError, ValueError):
         return False
     return any(parameter.kind == kind for parameter in found)

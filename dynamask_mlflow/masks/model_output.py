@@ -128,5 +128,6 @@ def _parts(raw: Any, depth: int = 0) -> dict[str | int, Tensor]:
 
 
 def _listed(parts: Mapping[str | int, Tensor]) -> str:
-    shown = [f"{name!r} {tuple(value.shape)}" for name, value in parts.items()]
+    outer_first = sorted(parts.items(), key=lambda pair: str(pair[0]).count("."))
+    shown = [f"{name!r} {tuple(value.shape)}" for name, value in outer_first]
     return ", ".join([*shown[:12], *(["..."] if len(shown) > 12 else [])]) or "none that hold a tensor"
