@@ -46,6 +46,7 @@ class _LazyGroup(click.Group):
     def invoke(self, ctx: click.Context) -> object:
         from dynamask_mlflow._printable import printable
         from dynamask_mlflow._secrets import without_secrets
+        from dynamask_mlflow.cli.common import CommandError
 
         try:
             return super().invoke(ctx)
@@ -53,11 +54,10 @@ class _LazyGroup(click.Group):
             clean = printable(without_secrets(error.message))
             if clean == error.message:
                 raise
-            # What click adds by itself quotes what was typed as well; the exit code stays that of the error.
-            kind = click.UsageError if isinstance(error, click.UsageError) else click.ClickException
-            cleaned = kind(clean)
-            cleaned.exit_code = error.exit_code
-            raise cleaned from None
+            if isinstance(error, click.UsageError):
+                raise click.UsageError(clean) from None
+            # Exit code 1 would mean drift.
+            raise (CommandError if isinstance(error, CommandError) else click.ClickException)(clean) from None
         except Exception:
             sys.excepthook = _print_without_secrets
             raise
