@@ -217,7 +217,7 @@ def _parameters(model: Any) -> list[_Argument] | None:
             return None
         return [_Argument(a.name, not a.has_default_value(), a.kwarg_only) for a in arguments]
     try:
-        found = inspect.signature(_called(model)).parameters.values()
+        found = list(inspect.signature(_called(model)).parameters.values())
     except (TypeError, ValueError):
         return None
     named = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
