@@ -11,28 +11,47 @@ HIDDEN = "***"
 _WORD = re.compile(r"(?<![\w.\-])(-{0,2})([\w.][\w.\-]*+)")
 _KEY = re.compile(
     r"(?i)password|passwd|passphrase|secret|credential|private[_\-]?key|__extra__"
-    r"|(?:token|pwd|(?:api|access|account)[_\-]?key|signature)(?:s|[_\-]\w+)?$"
-    r"|(?:^|[_\-])(?:sig|pass|pw|auth)$"
+    r"|(?:token|pwd|signature|(?:api|access|account|signing|encryption|fernet|ssh|subscription|master|shared|storage)"
+    r"[_\-]?key)(?:s|[_\-]\w+)?$"
+    r"|(?:^|[_\-.])(?:sig|pass|passcode|pw|auth|salt|otp|jwt|sas|pat|bearer|verifier|session_?id)$"
 )
-_EQUALS = re.compile(r"[\"']?\s{0,20}+(?:=>|[=:])\s{0,20}+")
+# The last form is that of pairs: ("password", "x").
+_EQUALS = re.compile(r"\\{0,8}[\"']?\s{0,20}+(?:=>|[=:])\s{0,20}+|[\"']\s{0,20}+,\s{0,20}+(?=[\"'])")
 _OPEN_VALUE = re.compile(r"(?![\"'{*])[^;=\n]{0,500}(?=;)")  # ODBC: a value may hold spaces and ends with a semicolon
-_VALUE = re.compile(r"\"(?:[^\"\\]|\\.)*+\"?|'(?:[^'\\]|\\.)*+'?|\{[^}]*+\}?|[^\s&;,\"'})\]]++")
+_VALUE = re.compile(
+    r"(\\{1,8}[\"'])(?:(?!\1).)*+(?:\1)?"  # JSON within JSON
+    r"|[|>][+\-]?[ \t]*+(?:\n[ \t]++[^\n]*+)++"  # a block of YAML
+    r"|\"(?:[^\"\\]|\\.)*+\"?|'(?:[^'\\]|\\.)*+'?|\{[^}]*+\}?|[^\s&;,\"'})\]]++"
+)
 _ARGUMENT = re.compile(r"\s{1,20}+(?![-\s])")
 
 _SCHEME = re.compile(r"\b([A-Za-z][A-Za-z0-9+.\-]{0,40}:/{2,})([^\s\"'<>]++)")
 _ORACLE = re.compile(r"(?i)\b(jdbc:oracle:\w{1,20}:)[^\s@]{0,500}@")
+# What paths make of an address: `Path("http://ann:x@host")` has one slash, and "//ann:x@host" is an address as well.
+_FEW_SLASHES = re.compile(
+    r"((?<![\w/:])//|\b[A-Za-z][A-Za-z0-9+.\-]{1,40}:/)[^\s/@:\"']{0,100}:[^\s/@]{1,300}@(?=[\w\[])"
+)
+_TAG = re.compile(r"<([\w.:\-]{1,60})>[^<>]++(?=</\1>)")
+_PEM = re.compile(r"(-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----)[^-]*+")
+_SAID = re.compile(
+    r"(?i)\b((?:password|passphrase|token|secret|api key)\s{1,5}(?:(?:is|was)\s{1,5})?(?=['\"])"
+    r"|(?:password|passphrase) is\s{1,5})"
+    r"(\"[^\"\n]{1,300}\"|'[^'\n]{1,300}'|[^\s'\"]{1,300})"
+)
 _BARE = re.compile(r"(?<![\w/@.:\-])[^\s/@:\"'(<=]{1,100}:[^\s/@]{1,300}@(?=[\w\[])")
 _HEADER = re.compile(
     r"(?i)\b((?:proxy-)?authorization|(?:set-)?cookie|x-[\w\-]{0,40}(?:key|token|auth)[\w\-]{0,40})"
     r"([\"']?\s{0,20}[:=]\s{0,20})([\"']?)[^\"'\n\r}]++"
 )
 _SCHEME_WORD = re.compile(
-    r"\b([Bb]earer|[Bb]asic|[Nn]egotiate)\s{1,20}(?=\S{0,500}[0-9A-Z=._\-])[A-Za-z0-9._~+/\-]{6,}=*"
+    r"\b([Bb]earer|[Bb]asic|[Nn]egotiate|[Aa]pi-?[Kk]ey)\s{1,20}(?=\S{0,500}[0-9A-Z=._\-])[A-Za-z0-9._~+/\-]{6,}=*"
 )
 _QUERY_KEY = re.compile(r"(?i)([?&](?:key|code|pass)=)[^\s&\"']++")
 _KNOWN = re.compile(
-    r"\b(?:eyJ[\w\-]{8,}+\.[\w\-]++\.[\w\-]*+|dapi[0-9a-f]{32}(?:-\d)?|AKIA[0-9A-Z]{16}|gh[pousr]_\w{20,}+"
-    r"|glpat-[\w\-]{16,}+|hf_\w{20,}+|xox[abprs]-[\w\-]{10,}+|sk-[\w\-]{20,}+)"
+    r"\b(?:eyJ[\w\-]{8,}+\.[\w\-]++\.[\w\-]*+|dapi[0-9a-f]{32}(?:-\d)?|A[KS]IA[0-9A-Z]{16}|gh[pousr]_\w{20,}+"
+    r"|github_pat_\w{20,}+|glpat-[\w\-]{16,}+|hf_\w{20,}+|npm_\w{30,}+|pypi-[\w\-]{20,}+|hvs\.[\w\-]{20,}+|dop_v1_[0-9a-f]{40,}+"
+    r"|xox[abprs]-[\w\-]{10,}+|xapp-[\w\-]{10,}+|glsa_\w{20,}+|[sr]k_(?:live|test)_\w{16,}+|sk-[\w\-]{20,}+"
+    r"|ya29\.[\w\-]{20,}+|AIza[\w\-]{30,}+)"
 )
 
 
@@ -50,12 +69,16 @@ def without_secrets(text: object) -> str:
 
 
 def _cleaned(text: str) -> str:
+    text = _PEM.sub(rf"\1{HIDDEN}", text)
+    text = _TAG.sub(_tag, text)
     text = _HEADER.sub(rf"\1\2\3{HIDDEN}", text)
     text = _SCHEME_WORD.sub(rf"\1 {HIDDEN}", text)
     text = _ORACLE.sub(r"\1@", text)
     text = _SCHEME.sub(_address, text)
+    text = _FEW_SLASHES.sub(r"\1", text)
     text = _BARE.sub("", text)
     text = _without_values(text)
+    text = _SAID.sub(rf"\1{HIDDEN}", text)
     text = _QUERY_KEY.sub(rf"\1{HIDDEN}", text)
     return _KNOWN.sub(HIDDEN, text)
 
@@ -76,6 +99,11 @@ def _without_values(text: str) -> str:
             parts += [text[done : start.end()], HIDDEN]
             done = place = value.end()
     return "".join(parts) + text[done:]
+
+
+def _tag(found: re.Match[str]) -> str:
+    """An element of XML whose name says that it holds a credential, without it."""
+    return f"<{found.group(1)}>{HIDDEN}" if _KEY.search(found.group(1)) else found.group()
 
 
 def _address(found: re.Match[str]) -> str:

@@ -44,16 +44,20 @@ class _LazyGroup(click.Group):
         return command
 
     def invoke(self, ctx: click.Context) -> object:
+        from dynamask_mlflow._printable import printable
         from dynamask_mlflow._secrets import without_secrets
+        from dynamask_mlflow.cli.common import CommandError
 
         try:
             return super().invoke(ctx)
         except click.ClickException as error:
-            clean = without_secrets(error.message)
+            clean = printable(without_secrets(error.message))
             if clean == error.message:
                 raise
-            kind = click.UsageError if isinstance(error, click.UsageError) else click.ClickException
-            raise kind(clean) from None
+            if isinstance(error, click.UsageError):
+                raise click.UsageError(clean) from None
+            # Exit code 1 would mean drift.
+            raise (CommandError if isinstance(error, CommandError) else click.ClickException)(clean) from None
         except Exception:
             sys.excepthook = _print_without_secrets
             raise

@@ -17,7 +17,7 @@ from dynamask_mlflow._model_uri import ModelUri
 from dynamask_mlflow._states import EXIT_ERROR
 from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.cli.audit_records import COMMANDS, EXPERIMENT
-from dynamask_mlflow.cli.common import AS_JSON, TRACKING, Command, parse_settings, read_settings, reported, track
+from dynamask_mlflow.cli.common import AS_JSON, TRACKING, Command, parse_settings, read_settings, reported, tell, track
 from dynamask_mlflow.cli.setting_flags import given_settings, setting_flags
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def reference(
     if as_json:
         click.echo(json.dumps(done.to_dict()))
         return
-    click.echo(f"Reference of {done.model.name} version {done.model.version}: {done.instances} stays.")
+    tell(f"Reference of {done.model.name} version {done.model.version}: {done.instances} stays.")
     click.echo(f"Run {done.run_id}.")
 
 
@@ -196,7 +196,7 @@ def show(
         shown = [entry.metrics.get(key) for key in ("moved_channels", "moved_hours")]
         moved = "".join("        -" if value is None else f"{100 * value:>7.1f} %" for value in shown)
         p, predicted = entry.metrics.get("p_value"), entry.metrics.get("predicted")
-        click.echo(
+        tell(
             f"{entry.window:<24}{entry.version:>8}  {entry.site:<{width}}{entry.verdict:<14}{moved}"
             f"{'-' if p is None else format(p, '.4f'):>9}{'-' if predicted is None else format(predicted, '.3f'):>11}"
             f"{entry.metrics.get('instances', 0):>7.0f}{'  superseded' if entry.superseded else ''}"
@@ -313,8 +313,8 @@ def show_verdict(verdict: Verdict, as_json: bool) -> None:
         return
     place = "" if verdict.site == "default" else f"{verdict.site}, "
     line = f"{verdict.state.upper()}  {verdict.model} version {verdict.version}, {place}{verdict.window}"
-    click.secho(line, fg=verdict.state.colour, bold=True)
-    for title, told in verdict.sections:
+    tell(line, fg=verdict.state.colour, bold=True)
+    for title, sentences in verdict.sections:
         click.echo(f"  {title}")
-        for text in told:
-            click.echo(f"    {text}")
+        for sentence in sentences:
+            tell(f"    {sentence}")

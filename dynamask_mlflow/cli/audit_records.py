@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from dynamask_mlflow._states import State, worst
-from dynamask_mlflow.cli.common import AS_JSON, TRACKING, reported, track
+from dynamask_mlflow.cli.common import AS_JSON, TRACKING, reported, tell, track
 
 _MODEL = click.option("--model", required=True, help="Name of the registered model.")
 EXPERIMENT = click.option("--experiment", default="dynamask-audits", show_default=True)
@@ -59,12 +59,12 @@ def verify(bundle: Path, expect: str | None, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({**asdict(found), "good": found.good}, indent=1))
     else:
-        click.echo(f"{found.model}, {found.year}: {found.files} files as they were written, seal {found.seal}")
+        tell(f"{found.model}, {found.year}: {found.files} files as they were written, seal {found.seal}")
         for verdict in found.verdicts:
             colour = "green" if verdict.same else "red"
-            click.secho(f"  {verdict.name}: {verdict.stored}, computed again {verdict.computed}", fg=colour)
+            tell(f"  {verdict.name}: {verdict.stored}, computed again {verdict.computed}", fg=colour)
             for text in verdict.differences:
-                click.echo(f"    {text}")
+                tell(f"    {text}")
     sys.exit(0 if found.good else 1)
 
 
@@ -95,7 +95,7 @@ def labels(model: str, table: Path, experiment: str, tracking_uri: str | None, a
             text = (
                 f"version {each.version}, {each.site}, {each.window}: {each.added} outcomes; {each.before}, now {state}"
             )
-            click.secho(text, fg=state.colour)
+            tell(text, fg=state.colour)
         if not found:
             click.echo("No audit has stays with new outcomes.")
     states = [State(str(each.verdict.state)) for each in found]
@@ -127,9 +127,7 @@ def references(model: str, prune: bool, experiment: str, tracking_uri: str | Non
     for each in found:
         pins = f"pinned to {', '.join(each.pinned_to)}" if each.pinned_to else "not pinned"
         gone = "deleted  " if prune else ""
-        click.echo(
-            f"{gone}{each.run_id}  {each.window}, {each.site}, version {each.version}: {pins}, {each.audits} audits"
-        )
+        tell(f"{gone}{each.run_id}  {each.window}, {each.site}, version {each.version}: {pins}, {each.audits} audits")
     if not found:
         click.echo("Nothing to delete." if prune else "There is none.")
 

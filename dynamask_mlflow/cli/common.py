@@ -14,6 +14,7 @@ from typing import Any
 
 import click
 
+from dynamask_mlflow._printable import printable
 from dynamask_mlflow._secrets import without_secrets
 from dynamask_mlflow._states import EXIT_ERROR
 
@@ -40,7 +41,7 @@ def reported(as_json: bool = False) -> Iterator[None]:
         raise
     except Exception as error:
         message = error.message if isinstance(error, click.ClickException) else str(error)
-        message = without_secrets(message.strip() or type(error).__name__)
+        message = printable(without_secrets(message.strip() or type(error).__name__))
         if as_json:
             click.echo(json.dumps({"state": "error", "error": message, "type": type(error).__name__}))
             sys.exit(EXIT_ERROR)
@@ -61,6 +62,11 @@ def _links_of_runs(shown: bool) -> Iterator[None]:
             os.environ.pop(name, None)
         else:
             os.environ[name] = before
+
+
+def tell(text: str, **style: Any) -> None:
+    """One line on stdout with names of others in it: what a terminal would take for an order is escaped."""
+    click.secho(printable(text), **style)
 
 
 def track(uri: str | None) -> None:

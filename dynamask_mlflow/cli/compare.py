@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dynamask_mlflow.cli.common import AS_JSON, TRACKING, quiet, reported, track
+from dynamask_mlflow.cli.common import AS_JSON, TRACKING, quiet, reported, tell, track
 
 if TYPE_CHECKING:
     from dynamask_mlflow.evaluation.compare import Evaluated
@@ -45,7 +45,7 @@ def compare(run_a: str, run_b: str, out: Path, tracking_uri: str | None, as_json
     if as_json:
         click.echo(json.dumps({"instances": len(data.ids), "moved_channels": moved, "page": str(out)}))
         return
-    click.echo(f"{len(data.ids)} instances compared. Channels that moved beyond chance: {', '.join(moved) or 'none'}.")
+    tell(f"{len(data.ids)} instances compared. Channels that moved beyond chance: {', '.join(moved) or 'none'}.")
     click.echo(f"The page: {out}")
 
 

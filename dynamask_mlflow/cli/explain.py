@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dynamask_mlflow.cli.common import AS_JSON, TRACKING, parse_settings, quiet, read_settings, reported, track
+from dynamask_mlflow.cli.common import AS_JSON, TRACKING, parse_settings, quiet, read_settings, reported, tell, track
 from dynamask_mlflow.cli.explain_since import Times, explain_since, say_change, top_moves
 from dynamask_mlflow.cli.inputs import Reading, data_options, open_data
 from dynamask_mlflow.cli.open_model import logged_settings, open_model
@@ -187,12 +187,12 @@ def _say(rows: list[dict[str, Any]]) -> None:
                 f"risk {row['risk']:.3g}, {WORDS[row['direction']]} from {row['reference_risk']:.3g} "
                 f"(log-odds {row['answer']:.3g} from {row['reference_answer']:.3g})"
             )
-        click.secho(f"{row['id']}: {moved}; {row['salient_cells']} salient cells", bold=True)
+        tell(f"{row['id']}: {moved}; {row['salient_cells']} salient cells", bold=True)
         click.echo(f"  {'time':>8}  {'channel':<20}{'value':>10}{'attribution':>13}{'coefficient':>13}")
         for cell in row["cells"]:
             given = cell.get("attribution")
             signed = "-" if given is None else f"{given:+.3g}"
-            click.echo(
+            tell(
                 f"  {cell['time']!s:>8}  {cell['channel']:<20}{cell['value']:>10.3g}{signed:>13}"
                 f"{cell['coefficient']:>13.2f}"
             )

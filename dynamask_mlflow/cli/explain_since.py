@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dynamask_mlflow.cli.common import tell
 from dynamask_mlflow.cli.open_model import open_model
 
 if TYPE_CHECKING:
@@ -89,17 +90,17 @@ def top_moves(change: Change, sequences: Sequences, row: int, count: int) -> dic
 def say_change(rows: list[dict[str, Any]]) -> None:
     for row in rows:
         moved = {1: "raised", -1: "lowered", 0: "unchanged"}[row["direction"]]
-        click.secho(
+        tell(
             f"{row['id']}: {_answer(row['outputs_before'])} after {row['since']} steps, "
             f"{_answer(row['outputs_after'])} after {row['until']}; {moved} by {row['after'] - row['before']:+.3g}",
             bold=True,
         )
         if row["elapsed"]:
             click.echo(f"  time alone {row['elapsed']:+.3g}")
-        click.echo("  " + ", ".join(f"{name} {value:+.3g}" for name, value in row["channels"].items()))
+        tell("  " + ", ".join(f"{name} {value:+.3g}" for name, value in row["channels"].items()))
         click.echo(f"  {'time':>8}  {'channel':<20}{'value':>10}{'contribution':>14}{'coefficient':>13}")
         for cell in row["cells"]:
-            click.echo(
+            tell(
                 f"  {cell['time']!s:>8}  {cell['channel']:<20}{cell['value']:>10.3g}{cell['contribution']:>+14.3g}"
                 f"{cell['coefficient']:>13.2f}"
             )

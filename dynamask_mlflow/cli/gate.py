@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from dynamask_mlflow.cli.audit import open_settings, shared_options, tell_shard
-from dynamask_mlflow.cli.common import read_settings, reported
+from dynamask_mlflow.cli.common import read_settings, reported, tell
 
 
 @click.command()
@@ -49,6 +49,7 @@ def gate(against: str, limits_file: Path | None, as_json: bool, **options: Any) 
         else:
             title = f"{result.model} version {result.version} against version {result.against}, {result.window}"
             colour = {"passed": "green", "refused": "red"}.get(result.state, "yellow")
-            click.secho(f"{result.state.upper()}  {title}", fg=colour, bold=True)
-            click.echo("\n".join(f"  {reason}" for reason in result.reasons))
+            tell(f"{result.state.upper()}  {title}", fg=colour, bold=True)
+            for reason in result.reasons:
+                tell(f"  {reason}")
     sys.exit(result.state.exit_code)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from dynamask_mlflow.cli.common import AS_JSON, CommandError, reported
+from dynamask_mlflow.cli.common import AS_JSON, CommandError, reported, tell
 
 
 @click.command()
@@ -72,6 +72,6 @@ def _list(folder: Path | None, as_json: bool) -> None:
         click.echo(json.dumps(rows))
         return
     for row in rows:
-        click.echo("  ".join(row.values()))
+        tell("  ".join(row.values()))
     if not rows:
         click.echo("Nothing waits to be uploaded.")

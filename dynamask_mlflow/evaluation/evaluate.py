@@ -228,7 +228,9 @@ def _with_static_baseline(config: EvaluationConfig, sequences: Sequences) -> Eva
     names = sequences.side.static_names()
     if config.static_baseline is not None or not names:
         return config
-    return config.with_options(static_baseline={name: sequences.extras[name].mean(axis=0).tolist() for name in names})
+    return config.with_options(
+        static_baseline={name: np.atleast_1d(sequences.extras[name].mean(axis=0)).tolist() for name in names}
+    )
 
 
 def _all_outputs(explainer: Explainer, sequences: Sequences) -> Floats:

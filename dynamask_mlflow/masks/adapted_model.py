@@ -24,6 +24,7 @@ class BoundInputs:
         tensors: name -> (B, ...).
         channels: d, how many channels of the engine's tensor are those of x.
         static: the static features among them, in the order of their channels: (name, how many).
+        flat: those among them that the model takes as (B,).
         presence: x stands for the share of each cell that is there (operator "missing"): its values and whether it was
             measured are then in `tensors`.
     """
@@ -31,6 +32,7 @@ class BoundInputs:
     tensors: Mapping[str, Tensor] = field(default_factory=dict)
     channels: int = 0
     static: tuple[tuple[str, int], ...] = ()
+    flat: frozenset[str] = frozenset()
     presence: bool = False
 
 
@@ -100,7 +102,8 @@ class AdaptedModel(nn.Module):
         inputs["x"] = x * scale
         start = bound.channels
         for name, width in bound.static:
-            inputs[name] = z[:, 0, start : start + width]
+            values = z[:, 0, start : start + width]
+            inputs[name] = values[:, 0] if name in bound.flat else values
             start += width
         return {name: values.float() if name == "observed" else values for name, values in inputs.items()}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,6 +23,8 @@ from dynamask_mlflow.masks.model_call import CallPlan, ModelCall, plan_call
 from dynamask_mlflow.masks.model_output import read_output
 from dynamask_mlflow.masks.operators import MISSING, Batch
 from dynamask_mlflow.masks.side_inputs import SideInputs
+
+_logger = logging.getLogger(__name__)
 
 # Methods that train on the engine's tensors, or ask about beginnings of sequences.
 _ONE_INPUT_ONLY = ("fit", "retain", "extrmask", "afo")
@@ -52,6 +55,7 @@ class Binding:
     def of(cls, model: Model, x: Tensor, exists: Tensor | None, side: SideInputs, config: ExplainConfig) -> Binding:
         """Bind, or raise `CallError` or `ConfigError` where model, data and settings do not fit."""
         call = ModelCall(config.inputs, config.layout, config.output_key)
+        _warn_of_square(model, call, x)
         binding = cls(
             model, x, exists, side, call, plan_call(model, call, side), asks_for_missing(config), config.static_baseline
         )
@@ -90,7 +94,7 @@ class Binding:
     def _static(self) -> list[tuple[str, int]]:
         """The static features that the model is given: (name, how many)."""
         used = [name for name in self.side.static_names() if name in self.plan.names]
-        return [(name, self.side.extras[name].shape[1]) for name in used]
+        return [(name, self.side.width(name)) for name in used]
 
     @property
     def static_names(self) -> list[str]:
@@ -110,9 +114,9 @@ class Binding:
         tensors = {name: self.side.take(name, rows, (steps, channels)).to(device) for name in sorted(wanted)}
         if self.missing:
             tensors["x"] = self.x[rows].to(device)
-        return AdaptedModel(
-            self.model, self.plan, self.call, BoundInputs(tensors, channels, tuple(static), self.missing)
-        )
+        flat = frozenset(name for name, _ in static if self.side.extras[name].ndim == 1)
+        bound = BoundInputs(tensors, channels, tuple(static), flat, self.missing)
+        return AdaptedModel(self.model, self.plan, self.call, bound)
 
     def inputs_of(self, rows: Tensor, device: torch.device, presence: Tensor | None = None) -> Tensor:
         """z (B, T, D) of some rows; `presence` (B, T, d) is the share of each cell that is there, 1 if None."""
@@ -125,7 +129,7 @@ class Binding:
         for name, width in self._static():
             values = self.side.take(name, rows, (0, 0)).float()
             channel = torch.zeros(len(x), x.shape[1], width)
-            channel[:, 0] = values
+            channel[:, 0] = values.reshape(len(x), width)
             further.append(channel)
         place = torch.arange(len(x), dtype=x.dtype)[:, None, None].expand(-1, x.shape[1], 1)
         return torch.cat([x, *further, place], 2).to(device)
@@ -226,6 +230,19 @@ def with_classes(binding: Binding, device: torch.device) -> Labelled | None:
         return None
     found = [answers(start, start + AT_ONCE).cpu().numpy() for start in range(0, len(binding.x), AT_ONCE)]
     return Labelled(binding.model, classes_of(np.concatenate(found)), binding.call.output_key)
+
+
+def _warn_of_square(model: Model, call: ModelCall, x: Tensor) -> None:
+    """Nothing tells (B, T, d) from (B, d, T) where T = d; convolutions of torch take the latter."""
+    if call.layout != "auto" or x.shape[1] != x.shape[2] or x.shape[1] == 1 or not isinstance(model, nn.Module):
+        return
+    if any(isinstance(module, nn.Conv1d) for module in model.modules()):
+        _logger.warning(
+            "dynamask: the sequences have as many steps as channels, %d, so that their shape does not tell how the "
+            "model takes them: it is given (B, T, d). Say layout='channels_first' if it takes (B, d, T), or "
+            "layout='channels_last'.",
+            x.shape[1],
+        )
 
 
 def asks_for_missing(config: ExplainConfig) -> bool:

@@ -168,7 +168,19 @@ def open_black_box(model: Model, x: Tensor, task: str, output: str = "auto") -> 
         kind: Output = "probabilities" if output == "probabilities" else "logits"
     else:
         kind = "probabilities" if _gives_probabilities(model, probe.detach()) else "logits"
+    if kind == "probabilities" and not differentiable:
+        _warn_of_certainty(raw)
     return BlackBox(model, task, kind, differentiable)
+
+
+def _warn_of_certainty(raw: Tensor) -> None:
+    certain = bool(((raw == 0) | (raw == 1)).all())
+    if certain and "certain" not in _said and not raw.is_meta:
+        _said.add("certain")
+        _logger.warning(
+            "dynamask: the model answers with 0 and 1 alone, so that a mask sees a cell only where it turns the label. "
+            "Explain its probabilities or logits instead."
+        )
 
 
 def _plain_answer(model: Model, probe: Tensor, kept: Tensor) -> Tensor | None:

@@ -118,7 +118,7 @@ class CallSettings(Settings):
     """"channels_last" (B, T, d), "channels_first" (B, d, T) or "time_first" (T, B, d), as the model takes x; "auto" is
     the first."""
     output_key: str | int | None = None
-    """Name or position of the tensor to explain, where the model returns several."""
+    """Name, position or path ("heads.mortality") of the tensor to explain, where the model returns several."""
     static_baseline: Annotated[Mapping[str, Any] | None, AfterValidator(_numbers_by_name)] = None
     """What static features are replaced by: name of the input -> one number for each; None is 0."""
 

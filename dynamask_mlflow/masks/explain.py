@@ -60,7 +60,7 @@ def explain(
         task: "classification" or "regression".
         lengths: (N,) how many steps of each sequence exist; the rest is padding.
         observed: (N, T, d) which cells were measured. The others keep their values and are never salient.
-        extras: further inputs of the model, name -> (N, ...). Floats (N, s) are static features.
+        extras: further inputs of the model, name -> (N, ...). Floats (N,), (N, s) are static features.
         reference: (M, T, d) other sequences, or their mean (T, d). The answer is then explained against theirs: "the
             risk is .03 where others have .19". Some are drawn by the seed. Without it the baselines are dynamic: the
             sequence's own neighbours in time.

@@ -78,7 +78,7 @@ class CallPlan:
 
     @property
     def is_plain(self) -> bool:
-        return self.names == ["x"] and not self.as_dict and not self.as_tuple
+        return self.names == ["x"] and self.positional == 1 and not self.as_dict and not self.as_tuple
 
 
 def plan_call(model: Any, call: ModelCall, side: SideInputs) -> CallPlan:
@@ -89,8 +89,16 @@ def plan_call(model: Any, call: ModelCall, side: SideInputs) -> CallPlan:
     """
     parameters = _parameters(model)
     if call.inputs is not None:
-        return _by_mapping(call.inputs, parameters, side)
-    if parameters is None or not parameters:
+        return _by_mapping(call.inputs, parameters, side, any_name=_takes_any(model, inspect.Parameter.VAR_KEYWORD))
+    if not parameters:
+        by_place = _takes_any(model, inspect.Parameter.VAR_POSITIONAL)
+        if not by_place and _takes_any(model, inspect.Parameter.VAR_KEYWORD):
+            raise ModelError(
+                "Expected to know by which names the model takes its inputs, since it takes any (**): say "
+                f"inputs={{name: 'x', ...}}. The data have {_words(['x', *side.given()])}."
+            )
+        if by_place:
+            _warn_of_unused(side, ["x"], ["*"], model)
         return CallPlan()
     names = [parameter.name for parameter in parameters]
     first = next((name for name in SYNONYMS["x"] if name in names), names[0])
@@ -111,7 +119,7 @@ def plan_call(model: Any, call: ModelCall, side: SideInputs) -> CallPlan:
         else:
             unknown.append(parameter.name)
     _warn_of_unused(side, list(found.values()), unknown, model)
-    return _ordered(found, names)
+    return _ordered(found, parameters)
 
 
 def _of_name(argument: str, side: SideInputs) -> str | None:
@@ -135,7 +143,9 @@ def _of_name(argument: str, side: SideInputs) -> str | None:
     )
 
 
-def _by_mapping(mapping: Mapping[str, str], parameters: Sequence[_Argument] | None, side: SideInputs) -> CallPlan:
+def _by_mapping(
+    mapping: Mapping[str, str], parameters: Sequence[_Argument] | None, side: SideInputs, *, any_name: bool
+) -> CallPlan:
     known = {"x", "lengths", "observed", *DERIVED, *side.extras}
     for argument, name in mapping.items():
         if name not in known:
@@ -154,8 +164,10 @@ def _by_mapping(mapping: Mapping[str, str], parameters: Sequence[_Argument] | No
         needed = [p.name for p in parameters if p.needed and p.name not in mapping]
         if needed:
             raise ModelError(f"Expected inputs for {_words(needed)}, which the model needs, but got {dict(mapping)}.")
-        return _ordered(dict(mapping), names)
+        return _ordered(dict(mapping), parameters)
     needed = [p.name for p in parameters if p.needed]
+    if any_name and set(needed) <= set(mapping):
+        return CallPlan(tuple(mapping.items()), positional=0)
     if len(names) == 1 or (len(needed) == 1 and not set(names) & set(mapping)):
         return CallPlan(tuple(mapping.items()), as_dict=True)  # its one argument is a dictionary
     raise ModelError(f"Expected inputs for the model's arguments {_words(names)}, but got {_words(list(mapping))}.")
@@ -172,21 +184,23 @@ def _by_position(arguments: tuple[tuple[str, str], ...], parameters: Sequence[_A
     raise ModelError(f"Expected inputs by the names of the model's arguments, {names}, but got positions.")
 
 
-def _ordered(found: Mapping[str, str], names: Sequence[str]) -> CallPlan:
+def _ordered(found: Mapping[str, str], parameters: Sequence[_Argument]) -> CallPlan:
     """In the order of the model's arguments; exported networks take them by position alone."""
-    arguments = tuple((name, found[name]) for name in names if name in found)
+    arguments = tuple((each.name, found[each.name]) for each in parameters if each.name in found)
+    places = [None if each.by_name_alone else each.name for each in parameters]
     positional = 0
-    while positional < len(arguments) and names[positional] == arguments[positional][0]:
+    while positional < len(arguments) and places[positional] == arguments[positional][0]:
         positional += 1
     return CallPlan(arguments, positional)
 
 
 @dataclass(frozen=True)
 class _Argument:
-    """One argument of a model; `needed` where it has no default."""
+    """One argument of a model; `needed` where it has no default, `by_name_alone` behind a star."""
 
     name: str
     needed: bool = True
+    by_name_alone: bool = False
 
 
 def _parameters(model: Any) -> list[_Argument] | None:
@@ -195,18 +209,57 @@ def _parameters(model: Any) -> list[_Argument] | None:
         return _parameters(model.network)
     if isinstance(model, ForwardOnly):
         return [_Argument(name) for name in model.arguments]
+    model = _unwrapped(model)
     if isinstance(model, jit.ScriptModule):
         try:
             arguments = model.forward.schema.arguments[1:]  # type: ignore[attr-defined]
         except (AttributeError, RuntimeError):
             return None
-        return [_Argument(a.name, not a.has_default_value()) for a in arguments]
+        return [_Argument(a.name, not a.has_default_value(), a.kwarg_only) for a in arguments]
     try:
-        found = inspect.signature(model.forward if isinstance(model, nn.Module) else model).parameters.values()
+        found = list(inspect.signature(_called(model)).parameters.values())
     except (TypeError, ValueError):
         return None
     named = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    return [_Argument(p.name, p.default is inspect.Parameter.empty) for p in found if p.kind in named]
+    if _of_keras(model):  # which finds out about training and masks by itself
+        found = [p for p in found if p.name not in ("training", "mask")]
+    return [
+        _Argument(p.name, p.default is inspect.Parameter.empty, p.kind == inspect.Parameter.KEYWORD_ONLY)
+        for p in found
+        if p.kind in named
+    ]
+
+
+def _of_keras(model: Any) -> bool:
+    return any(kind.__module__.partition(".")[0] == "keras" for kind in type(model).__mro__) and hasattr(model, "call")
+
+
+def _called(model: Any) -> Any:
+    """The function that says what a model takes; `forward` of Keras' models takes anything."""
+    if _of_keras(model):
+        return model.call
+    return model.forward if isinstance(model, nn.Module) else model
+
+
+def _unwrapped(model: Any) -> Any:
+    """The network inside what `torch.compile` and data parallelism put around it, which take anything."""
+    while isinstance(model, nn.Module) and _takes_any(model, inspect.Parameter.VAR_POSITIONAL, unwrap=False):
+        inside = dict(model.named_children())
+        inner = inside.get("_orig_mod", inside.get("module"))
+        if inner is None:
+            break
+        model = inner
+    return model
+
+
+def _takes_any(model: Any, kind: Any, *, unwrap: bool = True) -> bool:
+    """Whether a model takes any number of arguments, by position or by name."""
+    model = _unwrapped(model) if unwrap else model
+    try:
+        found = inspect.signature(_called(model)).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    return any(parameter.kind == kind for parameter in found)
 
 
 _said: set[tuple[str, str]] = set()

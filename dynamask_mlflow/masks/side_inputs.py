@@ -22,8 +22,8 @@ class SideInputs:
     Attributes:
         lengths: (N,) steps that exist; None: all of them.
         observed: (N, T, d) which cells were measured; None: all of them.
-        extras: name -> (N, ...). Floats (N, s) are static features, which get attributions of their own; whole numbers
-            are codes, passed as they are.
+        extras: name -> (N, ...). Floats (N,) and (N, s) are static features, which get attributions of their own; whole
+            numbers are codes, passed as they are.
     """
 
     lengths: NDArray[Any] | None = None
@@ -47,6 +47,11 @@ class SideInputs:
     def static_names(self) -> list[str]:
         """The further inputs that are static features."""
         return [name for name, values in self.extras.items() if _is_static(values)]
+
+    def width(self, name: str) -> int:
+        """How many static features an input holds."""
+        values = self.extras[name]
+        return 1 if values.ndim == 1 else int(values.shape[1])
 
     def take(self, name: str, rows: Tensor, shape: tuple[int, int]) -> Tensor:
         """One input of some rows, on the host; `shape` is (T, d).
@@ -79,7 +84,7 @@ def _rows(values: NDArray[Any], rows: Tensor) -> Tensor:
 
 
 def _is_static(values: NDArray[Any]) -> bool:
-    return values.ndim == 2 and np.issubdtype(values.dtype, np.floating)
+    return values.ndim in (1, 2) and np.issubdtype(values.dtype, np.floating)
 
 
 def check_extras(extras: Mapping[str, Any] | None, total: int) -> dict[str, NDArray[Any]]:

@@ -204,8 +204,8 @@ def from_sequences(
         ids, channel_names, times: names of the instances, channels and steps; unique, by default numbered.
         lengths: (N,) steps that exist in each instance; what follows is padding.
         observed: (N, T, d) True where a value was measured rather than filled in.
-        extras: further inputs of the model, name -> (N, ...). Floats (N, s) are static features, which get attributions
-            of their own; whole numbers are codes, passed as they are.
+        extras: further inputs of the model, name -> (N, ...). Floats (N,) and (N, s) are static features, which get
+            attributions of their own; whole numbers are codes, passed as they are.
         measured: (N, T, d) as `observed`, but for the report alone, which draws filled-in values differently where it
             has the inputs: cells that were filled in may be salient.
         source: where the data came from: a path, a URI, or a `DatasetSource`. By default the calling code.

@@ -68,6 +68,7 @@ def as_array(found: Any, count: int, key: str | int | None = None) -> NDArray[An
         found = _of_table(found, count)
     if isinstance(found, Mapping):
         found = _one_of(found, count)
+    found = _of_records(found, count)
     values = getattr(found, "to_numpy", None)
     array = values() if callable(values) else np.asarray(found)
     if array.dtype == object:
@@ -75,6 +76,17 @@ def as_array(found: Any, count: int, key: str | int | None = None) -> NDArray[An
     if array.ndim == 0 or len(array) != count:
         raise ValueError(f"Expected {count} answers to {count} sequences, but got an array of shape {array.shape}.")
     return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
+
+
+def _of_records(found: Any, count: int) -> Any:
+    """A list with one dictionary for each sequence, as converted scikit-learn models give, as a table is read."""
+    if not isinstance(found, list | tuple | np.ndarray) or not len(found):
+        return found
+    if not all(isinstance(each, Mapping) for each in found):
+        return found
+    import pandas as pd
+
+    return _of_table(pd.DataFrame([dict(each) for each in found]), count)
 
 
 def _of_table(table: Any, count: int) -> Any:

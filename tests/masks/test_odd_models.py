@@ -113,3 +113,9 @@ def test_a_state_that_a_network_keeps_in_forward_is_as_before() -> None:
 def test_what_is_no_number_is_named(given: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=re.escape(words)):
         explain(Plain(), given.pop("x", X), progress=False, **given)
+
+
+def test_zeros_and_ones_for_probabilities_are_told(caplog: pytest.LogCaptureFixture, monkeypatch: Any) -> None:
+    monkeypatch.setattr("dynamask_mlflow.masks.black_box._said", set())
+    explain(lambda x: (x[:, 4:].mean((1, 2)) > 0).float()[:, None], X, progress=False)
+    assert "the model answers with 0 and 1 alone" in caplog.text

@@ -2,6 +2,7 @@
 
 import logging
 from collections import namedtuple
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from dynamask_mlflow import explain
 from dynamask_mlflow._settings import ConfigError
 from dynamask_mlflow.masks.config import ExplainConfig
 from dynamask_mlflow.masks.errors import ModelError
+from dynamask_mlflow.masks.model_output import read_output
 from dynamask_mlflow.masks.predict import predict
 from dynamask_mlflow.masks.side_inputs import SideInputs, durations_of, gaps_between, left_after_removal
 
@@ -33,6 +35,14 @@ def mean_of_channel_1(x: Tensor, lengths: Tensor) -> Tensor:
     """Reads the steps that exist alone."""
     exists = torch.arange(x.shape[1])[None] < lengths[:, None]
     return (x[:, :, 1] * exists).sum(1) / lengths
+
+
+def by_name_alone(x: Tensor, *, lengths: Tensor) -> Tensor:
+    return mean_of_channel_1(x, lengths)
+
+
+def all_by_name(*, values: Tensor, lengths: Tensor) -> Tensor:
+    return mean_of_channel_1(values, lengths)
 
 
 def by_padding_mask(x: Tensor, padding_mask: Tensor | None = None) -> Tensor:
@@ -64,6 +74,8 @@ class Everything(nn.Module):
     [
         (mean_of_channel_1, {}),
         (by_padding_mask, {}),
+        (by_name_alone, {}),
+        (all_by_name, {}),
         (by_mask, {"inputs": {"x": "x", "mask": "padding_mask"}}),
         (by_dictionary, {"inputs": {"values": "x", "sizes": "lengths"}}),
     ],
@@ -83,6 +95,71 @@ def test_the_mask_of_an_instance_of_several_inputs_is_the_same_in_any_batch() ->
     part = explained(Everything(), FILLED[order], observed=OBSERVED[order], extras={"static": STATIC[order]})
     for name in ("masks", "scores", "attributions", "static_attributions", "deletion_scores"):
         np.testing.assert_array_equal(getattr(part, name), getattr(whole, name)[order], err_msg=name)
+
+
+def by_any_name(**batch: Tensor) -> Tensor:
+    return mean_of_channel_1(batch["signal"], batch["sizes"])
+
+
+def test_a_model_that_takes_any_name_needs_to_be_told() -> None:
+    with pytest.raises(
+        ModelError, match=r"takes any \(\*\*\): say inputs={name: 'x', ...}. The data have 'x', 'lengths'"
+    ):
+        explained(by_any_name, lengths=LENGTHS, task="regression")
+    told = explained(by_any_name, lengths=LENGTHS, task="regression", inputs={"signal": "x", "sizes": "lengths"})
+    named = explained(mean_of_channel_1, lengths=LENGTHS, task="regression")
+    np.testing.assert_array_equal(told.masks, named.masks)
+
+
+class ByNameAlone(nn.Module):
+    def forward(self, x: Tensor, *, lengths: Tensor) -> Tensor:
+        exists = torch.arange(x.size(1)).unsqueeze(0) < lengths.unsqueeze(1)
+        return (x[:, :, 1] * exists).sum(1) / lengths
+
+
+def test_names_of_torchscript_are_known() -> None:
+    script = torch.jit.script(ByNameAlone())  # type: ignore[no-untyped-call]
+    masks = explained(script, lengths=LENGTHS, task="regression")
+    named = explained(mean_of_channel_1, lengths=LENGTHS, task="regression")
+    np.testing.assert_allclose(masks.masks, named.masks, atol=1e-5)
+
+
+class Padded(nn.Module):
+    def forward(self, x: Tensor, padding_mask: Tensor | None = None) -> Tensor:
+        return by_padding_mask(x, padding_mask)
+
+
+def test_the_network_inside_a_wrapper_tells_what_it_takes(caplog: pytest.LogCaptureFixture) -> None:
+    """`torch.compile` and DataParallel take anything; the optional mask inside must not be forgotten."""
+    wrapped = nn.DataParallel(Padded())
+    masks = explained(wrapped, lengths=LENGTHS, task="regression")
+    np.testing.assert_array_equal(masks.masks, explained(Padded(), lengths=LENGTHS, task="regression").masks)
+    assert not caplog.text
+
+    def decorated(*values: Tensor) -> Tensor:
+        return by_padding_mask(*values)
+
+    explained(decorated, lengths=LENGTHS, task="regression")
+    assert "the data have 'lengths', which the model is not given" in caplog.text
+
+
+def test_static_numbers_in_one_row_are_given_as_such() -> None:
+    """An age is (N,) in most tables: the model takes it so, and it is a static feature all the same."""
+
+    def risk(x: Tensor, age: Tensor) -> Tensor:
+        assert age.shape == (len(x),)
+        return x[:, 2, 0] + 3 * age
+
+    masks = explained(risk, task="regression", extras={"age": STATIC[:, 0]})
+    np.testing.assert_allclose(masks.static_attributions[:, 0], 3 * STATIC[:, 0], rtol=1e-4, atol=1e-5)
+
+
+def test_a_convolution_on_as_many_steps_as_channels_asks_for_its_layout(caplog: pytest.LogCaptureFixture) -> None:
+    network = nn.Sequential(nn.Conv1d(3, 2, 3, padding=1), nn.AdaptiveAvgPool1d(1), nn.Flatten())
+    explained(network, X[:2, :3], layout="channels_first")
+    assert not caplog.text
+    explained(network, X[:2, :3])
+    assert "Say layout='channels_first' if it takes (B, d, T)" in caplog.text
 
 
 @pytest.mark.parametrize("operators", [None, ("missing",)])
@@ -193,6 +270,10 @@ Pair = namedtuple("Pair", ["hidden", "logits"])
         (lambda y, z: Pair(z, y), None),
         (lambda y, z: {"a": z, "b": y}, "b"),
         (lambda y, z: (z, y), 1),
+        (lambda y, z: [z, y], -1),
+        (lambda y, z: {"heads": {"mortality": y, "los": z}, "state": z}, "heads.mortality"),
+        (lambda y, z: SimpleNamespace(result=Pair(z, y), loss=None), None),
+        (lambda y, z: (Pair(z, y), (z, z)), "0.logits"),
     ],
 )
 def test_the_answer_is_found_in_outputs_of_several_tensors(wrap: Any, key: Any) -> None:
@@ -206,8 +287,17 @@ def test_the_answer_is_found_in_outputs_of_several_tensors(wrap: Any, key: Any) 
 def test_an_output_of_unknown_keys_is_refused_with_the_list() -> None:
     with pytest.raises(ModelError, match=r"its keys are 'a' \(4, 2\), 'b' \(4, 3\): say which with output_key"):
         explained(lambda x: {"a": x[:, 0, :2], "b": x[:, 1]})
+    with pytest.raises(ModelError, match=r"its keys are 'state' \(4, 12, 3\), 'heads.a' \(4, 2\), 'heads.b' \(4, 3\)"):
+        explained(lambda x: {"heads": {"a": x[:, 0, :2], "b": x[:, 1]}, "state": x})
     with pytest.raises(ModelError, match="the key 'c', but its keys are 'a'"):
         explained(lambda x: {"a": x[:, 0, :2]}, output_key="c")
+
+
+def test_a_list_of_answers_alike_says_that_the_first_is_taken(caplog: pytest.LogCaptureFixture) -> None:
+    """Networks with a head after each layer return a list whose last one is meant."""
+    heads = read_output([torch.zeros(4, 2), torch.ones(4, 2)])
+    assert not heads.any()
+    assert "2 tensors of one shape; the first of them is explained" in caplog.text
 
 
 @pytest.mark.parametrize(

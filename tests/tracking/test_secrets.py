@@ -73,6 +73,22 @@ FORMS = [
     f"private_key => {PW}",
     f"s3://AKIAIOSFODNN7EXAMPLE:{PW}@bucket/x",
     f"dataset at sftp://ann:{PW}@host/x.npz, and password: {PW}",
+    f"DYNAMASK_ID_SALT={PW}",
+    f"DYNAMASK_SIGNING_KEY: {PW}",
+    f"AIRFLOW__CORE__FERNET_KEY={PW}",
+    f"subscription-key={PW}",
+    f"AZURE_DEVOPS_EXT_PAT={PW}",
+    f"wss://host/?jwt={PW}",
+    f"session_id={PW}",
+    f"<connection><password>{PW}</password></connection>",
+    f"[('password', '{PW}'), ('host', 'x')]",
+    f'{{\\"password\\": \\"{PW}\\"}}',
+    f"password: |\n  {PW}\nhost: x",
+    f"Invalid password '{PW}'",
+    f"the password is {PW}",
+    f"http:/ann:{PW}@host/x",
+    f"//ann:{PW}@host/x",
+    f"Api-Key {PW}",
     f"line one\nhttp://ann:{PW}@host\npassword={PW}\nend",
 ]
 
@@ -84,9 +100,32 @@ def test_the_password_is_gone(text: str) -> None:
     assert without_secrets(cleaned) == cleaned
 
 
-@pytest.mark.parametrize("text", [TOKEN, "dapi" + "0" * 32, "AKIAIOSFODNN7EXAMPLE", "ghp_" + "a" * 36])
+@pytest.mark.parametrize(
+    "text",
+    [
+        TOKEN,
+        "dapi" + "0" * 32,
+        "AKIAIOSFODNN7EXAMPLE",
+        "ASIAIOSFODNN7EXAMPLE",
+        "ghp_" + "a" * 36,
+        "github_pat_11ABCDEFG0" + "a" * 22,
+        "npm_" + "a" * 36,
+        "ya29.a0AfH6SMBx-" + "a" * 22,
+        "AIzaSyA" + "1" * 32,
+        "hvs.CAESI" + "a" * 20,
+        "glsa_" + "a" * 32,
+    ],
+)
 def test_tokens_are_known_by_their_shape(text: str) -> None:
     assert text not in without_secrets(f"the server said: {text} is not valid")
+
+
+def test_a_private_key_is_gone() -> None:
+    body = "MIIEvQIBADANBgkqhkiG9w0BAQEF\nAASCBKcwggSjAgEAAoIBAQ"
+    for kind in ("PRIVATE KEY", "RSA PRIVATE KEY", "OPENSSH PRIVATE KEY"):
+        cleaned = without_secrets(f"read -----BEGIN {kind}-----\n{body}\n-----END {kind}----- from a file")
+        assert "MIIE" not in cleaned
+        assert "AAoIBAQ" not in cleaned
 
 
 @pytest.mark.parametrize(
@@ -106,6 +145,10 @@ def test_tokens_are_known_by_their_shape(text: str) -> None:
         "FATAL: password authentication failed for user ann",
         "Basic authentication is needed",
         "C:\\Users\\ann\\data",
+        "C:/Users/ann@work/data",
+        "Expected an output with output_key='los', primary_key=3, but its keys are 'a', 'b'",
+        "the token was refused",
+        "<td>key</td><b>password</b> is asked for",
         "HTTPConnectionPool(host='127.0.0.1', port=5000): Max retries exceeded with url: /api/2.0/mlflow/runs",
         "100%25 of http://host/a%20b",
     ],

@@ -185,6 +185,15 @@ def test_tables_of_answers_are_read_by_their_columns() -> None:
         as_array(pd.DataFrame({"a": ["x", "y"], "b": [1, 2]}), 2)
 
 
+def test_records_of_answers_are_read_as_a_table_is() -> None:
+    """Classifiers converted to ONNX answer with a dictionary for each sequence beside the label."""
+    chances = [{0: 0.8, 1: 0.2}, {0: 0.3, 1: 0.7}]
+    converted = {"output_label": np.array([0, 1]), "output_probability": chances}
+    assert as_array(converted, 2).tolist() == [[0.8, 0.2], [0.3, 0.7]]
+    assert as_array(chances, 2).tolist() == [[0.8, 0.2], [0.3, 0.7]]
+    assert as_array([{"label": "a", "score": 0.2}, {"label": "b", "score": 0.7}], 2).tolist() == [0.2, 0.7]
+
+
 def test_explain_takes_what_mlflow_loads_and_estimators(tmp_path: Path) -> None:
     """The module inside is asked for gradients, an estimator for its probabilities."""
     network = nn.Sequential(nn.Flatten(), nn.Linear(STEPS * CHANNELS, 2))
