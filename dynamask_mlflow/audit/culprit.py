@@ -26,7 +26,7 @@ class Culprit:
 
     Attributes:
         what: what moved: a channel's values or gaps, the predictions, or the attention.
-        found: the slice that explains it, or None: it is everywhere, or cannot be told.
+        found: the slice that explains it, or None: it is everywhere, or not known.
         within: a smaller slice of that slice, if it explains what is in there.
         since: the day from which on it is so, if that is within the window.
         items: codes that are new or gone in the window, or under which nearly all values are others.
@@ -63,7 +63,7 @@ class Culprit:
         )
 
     def _size(self, change: float) -> str:
-        """Inputs are told by their place within the reference, from 0 to 100; predictions and shares in points."""
+        """Inputs are given by their place within the reference, from 0 to 100; predictions and shares in points."""
         if abs(change) < 0.005:
             return "nothing"
         return f"{100 * change:+.0f} {'points' if self.channel is None else 'percentile points'}"

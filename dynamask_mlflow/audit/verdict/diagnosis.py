@@ -88,8 +88,8 @@ def _other_values(culprits: Sequence[Culprit]) -> dict[str, str]:
     for culprit in culprits:
         changed = [(item.code, item.medians) for item in culprit.items if item.medians is not None]
         if culprit.channel is not None and changed:
-            told = [f"item {code}: median {now:.4g}, before {before:.4g}" for code, (before, now) in changed]
-            found[culprit.channel] = "; ".join(told[:3])
+            medians = [f"item {code}: median {now:.4g}, before {before:.4g}" for code, (before, now) in changed]
+            found[culprit.channel] = "; ".join(medians[:3])
     return found
 
 
