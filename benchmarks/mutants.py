@@ -2,7 +2,7 @@
 
 A mutant is the package with one operator, comparison or number changed. It is killed if one of the tests that run the
 changed line fails (`benchmarks/covering_tests.py` measures which these are). Each mutant runs in a process forked from
-one that has loaded the libraries, with the changed module in place of its file: nothing on disk is touched.
+one that has loaded package and tests, and gets the changed code there: nothing on disk is touched.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
-from benchmarks.covering_tests import CoveringTests, load, measure, save
+from benchmarks.covering_tests import TESTS, CoveringTests, load, measure, save
 
 REPOSITORY = Path(__file__).parents[1]
 PACKAGE = REPOSITORY / "dynamask_mlflow"
@@ -36,8 +36,7 @@ ROOMS = ("masks", "masks/change", "metrics", "audit/statistics")
 BUDGET = 20.0
 # A mutant that computes this much longer than its tests do hangs.
 HANGS = 4.0
-FIRST = 8
-LIBRARIES = ("hypothesis", "pytest", "torch")
+FIRST = 12
 _FAILED = (1, 2)
 _PASSED = 0
 _COMPARE: dict[type, type] = {
@@ -212,7 +211,7 @@ def _run_child(mutant: Mutant, tests: list[str], seconds: float) -> None:
     os.dup2(null, 2)
     # Of CPU, so that a busy machine kills no mutant.
     resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds) + 5))
-    sys.meta_path.insert(0, _Changed(mutant))
+    put_in_place(mutant)
     # The most telling ones alone at first: most mutants need no more, and few files have to be collected.
     for part in (tests[:FIRST], tests[FIRST:]):
         code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", *part])) if part else _PASSED
@@ -221,43 +220,62 @@ def _run_child(mutant: Mutant, tests: list[str], seconds: float) -> None:
     os._exit(_PASSED)
 
 
-def load_libraries(covering: CoveringTests) -> None:
-    """Import what the tests import of libraries: every mutant is forked from here and finds it loaded.
+def load_everything() -> None:
+    """Import the tests and what they test: every mutant is forked from here and finds it loaded."""
+    import pytest
 
-    Which modules these are is asked of a child that runs the quickest test of each file.
-    """
-    for name in LIBRARIES:
-        importlib.import_module(name)
-    quickest: dict[str, str] = {}
-    for test in sorted(covering.seconds, key=lambda test: covering.seconds[test]):
-        quickest.setdefault(test.partition("::")[0], test)
-    receive, send = os.pipe()
-    child = os.fork()
-    if not child:
-        import pytest
-
-        os.close(receive)
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, 1)
-        os.dup2(null, 2)
-        pytest.main(["-q", "-p", "no:cacheprovider", *quickest.values()])
-        found = [name for name, module in list(sys.modules.items()) if _is_library(module)]
-        with os.fdopen(send, "w", encoding="utf-8") as stream:
-            stream.write("\n".join(found))
-        os._exit(0)
-    os.close(send)
-    with os.fdopen(receive, encoding="utf-8") as stream:
-        names = stream.read().splitlines()
-    os.waitpid(child, 0)
-    for name in names:
-        with contextlib.suppress(Exception):
-            importlib.import_module(name)
+    with Path(os.devnull).open("w", encoding="utf-8") as null, contextlib.redirect_stdout(null):
+        code = pytest.main(["-q", "--collect-only", "-p", "no:cacheprovider", *(str(REPOSITORY / t) for t in TESTS)])
+    if code != _PASSED:
+        sys.exit(f"Expected tests that can be collected, but pytest ended with {code}.")
 
 
-def _is_library(module: Any) -> bool:
-    """Neither this package, nor its tests."""
-    file = getattr(module, "__file__", None) or ""
-    return file.endswith((".py", ".so")) and not file.startswith((f"{PACKAGE}/", f"{REPOSITORY}/tests/"))
+def put_in_place(mutant: Mutant) -> None:
+    """The mutant instead of its module: what is run at import afresh, a function's code wherever it is referred to."""
+    if not mutant.lines:
+        for name in [name for name in sys.modules if name.partition(".")[0] == PACKAGE.name or _is_test(name)]:
+            del sys.modules[name]
+        sys.meta_path.insert(0, _Changed(mutant))
+        return
+    module = importlib.import_module(mutant.module)
+    changed = ModuleType(mutant.module)
+    changed.__dict__.update(__file__=module.__file__, __package__=module.__package__)
+    sys.modules[mutant.module] = changed  # dataclasses look their module up
+    try:
+        exec(compile(mutant.source, str(mutant.path), "exec"), changed.__dict__)
+    finally:
+        sys.modules[mutant.module] = module
+    replaced = _functions(changed)
+    for name, function in _functions(module).items():
+        function.__code__ = replaced[name].__code__
+
+
+def _is_test(name: str) -> bool:
+    return (getattr(sys.modules[name], "__file__", None) or "").startswith(f"{REPOSITORY}/tests/")
+
+
+def _functions(module: ModuleType) -> dict[str, FunctionType]:
+    """The functions that a module defines, methods and properties included."""
+    found: dict[str, FunctionType] = {}
+
+    def add(value: Any) -> None:
+        if isinstance(value, property):
+            add(value.fget)
+        for inner in ("__func__", "func", "__wrapped__"):  # class methods, cached properties, decorated functions
+            if not isinstance(value, type) and hasattr(value, inner):
+                add(getattr(value, inner))
+        # What a dataclass generates has no file.
+        if isinstance(value, FunctionType) and value.__code__.co_filename.endswith(".py"):
+            if value.__module__ == module.__name__:
+                found[value.__qualname__] = value
+        elif isinstance(value, type) and value.__module__ == module.__name__:
+            for member in vars(value).values():
+                if not isinstance(member, type):
+                    add(member)
+
+    for value in list(vars(module).values()):
+        add(value)
+    return found
 
 
 @dataclass(frozen=True)
@@ -311,7 +329,7 @@ def main() -> None:
     covering = load(options.covering) if options.covering and options.covering.is_file() else measure()
     if options.covering:
         save(covering, options.covering)
-    load_libraries(covering)
+    load_everything()
     everything = list(places())
     chosen = random.Random(options.seed).sample(everything, min(options.sample, len(everything)))
     tried: list[Mutant] = []
