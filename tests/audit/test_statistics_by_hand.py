@@ -13,6 +13,7 @@ from dynamask_mlflow.audit.statistics.inputs import decile_codes, decile_edges, 
 from dynamask_mlflow.audit.statistics.marginals import attention
 from dynamask_mlflow.audit.statistics.performance import recalibrated, regression_scores, weighted_residuals
 from dynamask_mlflow.audit.statistics.permutation import mean_gaps, permuted_labels
+from dynamask_mlflow.audit.statistics.predictions import prediction_test
 from dynamask_mlflow.audit.statistics.quality import compare_means, quality_test
 from dynamask_mlflow.audit.statistics.slice_inputs import slice_input_test
 from dynamask_mlflow.audit.statistics.slices import Rows, change_point, search_slices
@@ -263,3 +264,15 @@ def test_groups_beside_their_past_and_beside_the_others() -> None:
     assert beside[0].current == pytest.approx(risk[women & current].mean())
     assert beside[0].reference == pytest.approx(risk[~women & current].mean())
     assert group_drift(numbers, labels, np.arange(120), {}) == []
+
+
+def test_how_far_the_distribution_of_predictions_lies_from_its_past() -> None:
+    """Of .1, .2, .3 and .2, .3, .4 the distribution functions are a third apart; of the reference itself nothing."""
+    scores = np.array([0.1, 0.2, 0.3, 0.2, 0.3, 0.4])
+    test = prediction_test(scores, permuted_labels(CURRENT, np.arange(6), 99, 0), np.arange(6), thresholds=(0.3,))
+    found = test.distribution
+    assert (found.reference, found.current, found.low, found.high) == (0, pytest.approx(1 / 3), 0, 1)
+    assert test.spread == pytest.approx(np.sqrt(0.02 / 3))
+    assert test.stays == (3, 3)
+    assert (test.mean.reference, test.mean.current) == (pytest.approx(0.2), pytest.approx(0.3))
+    assert (test.above[0.3].reference, test.above[0.3].current) == (pytest.approx(1 / 3), pytest.approx(2 / 3))

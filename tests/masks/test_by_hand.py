@@ -10,9 +10,9 @@ import torch
 
 from dynamask_mlflow.masks.change_ranking import change_ranking
 from dynamask_mlflow.masks.coefficients import best_cut
-from dynamask_mlflow.masks.forward_only import are_labels
+from dynamask_mlflow.masks.forward_only import _is_array, are_labels
 from dynamask_mlflow.masks.forward_search import Segment
-from dynamask_mlflow.masks.side_inputs import SideInputs, durations_of, gaps_between, left_after_removal
+from dynamask_mlflow.masks.side_inputs import SideInputs, check_extras, durations_of, gaps_between, left_after_removal
 from dynamask_mlflow.masks.smoothing import explained_by_neighbours, persists_in_time, smooth_in_time
 
 
@@ -130,3 +130,17 @@ def test_which_answers_are_labels() -> None:
     assert not are_labels(np.array([0.0, 0.5]))
     assert not are_labels(np.array([[0.0, 1.0]]))
     assert not are_labels(np.array([0.0, np.nan]))
+
+
+def test_which_answers_are_arrays() -> None:
+    assert _is_array([0.1, 0.9])
+    assert _is_array(np.array(["a"]))
+    for other in (None, torch.ones(2), {"p": 1}, "label", 0.5):
+        assert not _is_array(other)
+
+
+def test_a_further_input_may_be_one_number_an_instance() -> None:
+    assert check_extras({"ward": np.array([3, 4])}, 2)["ward"].tolist() == [3, 4]
+    for values in (np.array([3, 4, 5]), np.float64(3.0)):
+        with pytest.raises(ValueError, match="numbers for 2 instances"):
+            check_extras({"ward": values}, 2)
