@@ -9,7 +9,9 @@ import pytest
 import torch
 
 from dynamask_mlflow.masks.change_ranking import change_ranking
+from dynamask_mlflow.masks.channel_statistics import background_spread, robust_spread, time_median, windowed_mean
 from dynamask_mlflow.masks.coefficients import best_cut
+from dynamask_mlflow.masks.forward_answer import scaled_to
 from dynamask_mlflow.masks.forward_only import _is_array, are_labels
 from dynamask_mlflow.masks.forward_search import Segment
 from dynamask_mlflow.masks.side_inputs import SideInputs, check_extras, durations_of, gaps_between, left_after_removal
@@ -144,3 +146,33 @@ def test_a_further_input_may_be_one_number_an_instance() -> None:
     for values in (np.array([3, 4, 5]), np.float64(3.0)):
         with pytest.raises(ValueError, match="numbers for 2 instances"):
             check_extras({"ward": values}, 2)
+
+
+def test_median_and_spreads_of_five_steps() -> None:
+    """Median 12 of 10, 11, 12, 14, 20; distances from it 2, 1, 0, 2, 8: median 2, upper quartile 2."""
+    x = series(14.0, 10.0, 12.0, 20.0, 11.0)
+    for found, factor in ((robust_spread(x, None), 1.4826), (background_spread(x, None), 0.8693)):
+        assert [part.item() for part in found] == pytest.approx([12, factor * 2])
+    # Without 20 and 14: median 11 of 10, 11, 12, distances 1, 0, 1, their lower median 1.
+    exists = series(0.0, 1.0, 1.0, 0.0, 1.0).bool()
+    assert [part.item() for part in robust_spread(x, exists)] == pytest.approx([11, 1.4826])
+    assert time_median(x, torch.zeros_like(x, dtype=torch.bool)).item() == 0
+    # Of 0 to 4 the distances from the median are 0, 1, 1, 2, 2: the upper quartile is the fourth of them.
+    assert background_spread(series(0.0, 1.0, 2.0, 3.0, 4.0), None)[1].item() == pytest.approx(0.8693 * 2)
+
+
+def test_means_of_windows_that_reach_over_the_ends() -> None:
+    x, weights = series(1.0, 3.0, 8.0, 4.0), series(1.0, 1.0, 0.0, 1.0)
+    assert windowed_mean(x, torch.ones_like(x), 1, 1).flatten().tolist() == pytest.approx([2, 4, 5, 6])
+    assert windowed_mean(x, weights, 1, 0).flatten().tolist() == pytest.approx([1, 2, 3, 4])
+    assert windowed_mean(x, weights, 0, 0).flatten().tolist() == pytest.approx([1, 3, 8, 4])
+
+
+def test_contributions_are_scaled_to_a_sum_without_turning_a_sign() -> None:
+    cells = torch.tensor([[[0.5, 0.0]], [[0.0, -0.5]], [[0.5, -0.5]], [[0.5, 0.0]], [[0.0, -0.5]], [[4.0, -1.0]]])
+    wanted = torch.tensor([0.3, -0.3, 0.0, -0.3, 0.0, 3.0])
+    scaled, possible = scaled_to(cells, wanted, torch.ones(6, 1, 2))
+    assert possible.tolist() == [True, True, True, False, False, True]
+    assert scaled.sum((1, 2)).tolist() == pytest.approx(wanted.tolist(), abs=1e-6)
+    # 4 s - 1 / s = 3 at s = 1.
+    assert scaled[5].flatten().tolist() == pytest.approx([4, -1])
