@@ -1,32 +1,44 @@
 """Mutation testing of the core: are the formulas held by tests? `make mutants`, or with `--sample 60` a part of it.
 
-A mutant is the package with one operator, comparison or number changed. It is killed if the tests of its module fail.
-Each mutant runs in a process forked from one that has loaded the libraries, with the changed module in place of its
-file: nothing on disk is touched.
+A mutant is the package with one operator, comparison or number changed. It is killed if one of the tests that run the
+changed line fails (`benchmarks/covering_tests.py` measures which these are). Each mutant runs in a process forked from
+one that has loaded package and tests, and gets the changed code there: nothing on disk is touched.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
 import importlib.abc
 import importlib.util
 import os
 import random
+import resource
 import signal
 import sys
 import time
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
+
+from benchmarks.covering_tests import TESTS, CoveringTests, load, measure, save
 
 REPOSITORY = Path(__file__).parents[1]
 PACKAGE = REPOSITORY / "dynamask_mlflow"
-ROOMS = ("masks", "metrics", "audit/statistics")
-SECONDS = 240
+REASONS = Path(__file__).parent / "mutant_survivors.toml"
+ROOMS = ("masks", "masks/change", "metrics", "audit/statistics")
+# Of the tests that run a line, as many as take these seconds together without a mutant.
+BUDGET = 20.0
+# A mutant that computes this much longer than its tests do hangs.
+HANGS = 4.0
+FIRST = 12
+_FAILED = (1, 2)
+_PASSED = 0
 _COMPARE: dict[type, type] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
 }  # fmt: skip
@@ -35,30 +47,40 @@ _BINARY: dict[type, type] = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.D
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change: in which file and line, what it says there, and the whole changed source."""
+    """One change: in which file and line, what it says there, the whole changed source, and where it is run."""
 
     path: Path
     line: int
     change: str
     source: str
+    lines: frozenset[int]
 
     @property
     def module(self) -> str:
         return ".".join(self.path.relative_to(REPOSITORY).with_suffix("").parts)
 
     @property
-    def tests(self) -> list[str]:
-        """The tests that should notice: those of the module, then those of its room."""
-        tests = REPOSITORY / "tests"
-        if self.path.parent.name == "metrics":
-            return [str(tests / "metrics")]
-        if self.path.parent.name == "statistics":
-            names = ("test_audit_statistics.py", "test_audit_predictions.py", "test_audit_verdict.py")
-            return [str(tests / "audit" / name) for name in names]
-        own = tests / "masks" / f"test_{self.path.stem}.py"
-        common = ("test_sequence_answer.py", "test_every_step.py", "test_explain.py")
-        found = [own, *(tests / "masks" / name for name in common)]
-        return list(dict.fromkeys(str(path) for path in found if path.is_file()))
+    def where(self) -> str:
+        return str(self.path.relative_to(PACKAGE))
+
+    def tests(self, covering: CoveringTests) -> list[str]:
+        """The tests that should notice. What is run at import, such as a constant, belongs to the whole file."""
+        file = str(self.path.relative_to(REPOSITORY))
+        found = covering.of_lines(file, set(self.lines)) if self.lines else covering.of_file(file)
+        if not self.lines:
+            for user in _importers(self.module):
+                found = found | covering.of_file(user)
+        return covering.within(found, self.path.stem, BUDGET)
+
+
+def _importers(module: str) -> list[str]:
+    """The files that import a module."""
+    found = []
+    for path in PACKAGE.rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        if f"from {module} import" in text:
+            found.append(str(path.relative_to(REPOSITORY)))
+    return found
 
 
 def places() -> Iterator[tuple[Path, int]]:
@@ -78,10 +100,40 @@ def mutant_at(path: Path, number: int) -> Mutant:
     node = next(islice(ast.walk(tree), number, None))
     new = _changed(node)
     assert new is not None
-    before = ast.unparse(node)
+    before, line, lines = ast.unparse(node), int(getattr(node, "lineno", 0)), _run_with(tree, node)
     for name, value in vars(new).items():
         setattr(node, name, value)
-    return Mutant(path, int(getattr(node, "lineno", 0)), f"`{before}` -> `{ast.unparse(node)}`", ast.unparse(tree))
+    return Mutant(path, line, f"`{before}` -> `{ast.unparse(node)}`", ast.unparse(tree), lines)
+
+
+def _run_with(tree: ast.Module, node: ast.AST) -> frozenset[int]:
+    """The lines that are run when the node is, or none if it is run at import."""
+    inside, statement = False, None
+    for each in _parents(tree, node):
+        inside = inside or (isinstance(each, ast.FunctionDef) and node not in _signature(each))
+        if isinstance(each, ast.stmt) and not isinstance(each, ast.FunctionDef | ast.ClassDef):
+            statement = each
+    if not inside or statement is None:
+        return frozenset()
+    own = range(int(getattr(node, "lineno", 0)), int(getattr(node, "end_lineno", 0)) + 1)
+    return frozenset({statement.lineno, *own})
+
+
+def _parents(tree: ast.AST, node: ast.AST) -> list[ast.AST]:
+    """The nodes around a node, from the outermost."""
+    for child in ast.iter_child_nodes(tree):
+        if child is node:
+            return [tree]
+        found = _parents(child, node)
+        if found:
+            return [tree, *found]
+    return []
+
+
+def _signature(function: ast.FunctionDef) -> set[ast.AST]:
+    """What of a function is run when it is defined."""
+    parts = [*function.decorator_list, *function.args.defaults, *(d for d in function.args.kw_defaults if d)]
+    return {inner for part in parts for inner in ast.walk(part)}
 
 
 def _changed(node: ast.AST) -> ast.AST | None:
@@ -132,55 +184,137 @@ class _Changed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         exec(compile(self.mutant.source, str(self.mutant.path), "exec"), module.__dict__)
 
 
-def survives(mutant: Mutant | None, tests: list[str]) -> bool:
-    """Whether the tests pass with the mutant in place; one that hangs counts as killed."""
+def killed_by(mutant: Mutant, tests: list[str], seconds: float) -> bool:
+    """Whether one of the tests fails with the mutant in place; one that hangs counts as killed."""
     child = os.fork()
     if not child:
-        import pytest
-
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, 1)
-        os.dup2(null, 2)
-        if mutant is not None:
-            sys.meta_path.insert(0, _Changed(mutant))
-        os._exit(int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", *tests])))
-    end = time.monotonic() + SECONDS
+        _run_child(mutant, tests, seconds)
+    end = time.monotonic() + 10 * seconds
     while time.monotonic() < end:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
-            return os.waitstatus_to_exitcode(status) == 0
-        time.sleep(0.05)
+            code = os.waitstatus_to_exitcode(status)
+            if code not in (_PASSED, *_FAILED, -signal.SIGXCPU, -signal.SIGSEGV, -signal.SIGABRT):
+                sys.exit(f"Expected tests that pass or fail, but pytest ended with {code} for {tests}.")
+            return code != _PASSED
+        time.sleep(0.02)
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
-    return False
+    return True
 
 
-def _sound(known: dict[tuple[str, ...], bool], tests: list[str]) -> bool:
-    """Whether the tests pass without a mutant; asked once."""
-    key = tuple(tests)
-    if key not in known:
-        known[key] = survives(None, tests)
-    return known[key]
+def _run_child(mutant: Mutant, tests: list[str], seconds: float) -> None:
+    import pytest
+
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.dup2(null, 2)
+    # Of CPU, so that a busy machine kills no mutant.
+    resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds) + 5))
+    put_in_place(mutant)
+    # The most telling ones alone at first: most mutants need no more, and few files have to be collected.
+    for part in (tests[:FIRST], tests[FIRST:]):
+        code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", *part])) if part else _PASSED
+        if code != _PASSED:
+            os._exit(code)
+    os._exit(_PASSED)
 
 
-def page(tried: list[Mutant], alive: list[Mutant], number: int, seed: int) -> str:
+def load_everything() -> None:
+    """Import the tests and what they test: every mutant is forked from here and finds it loaded."""
+    import pytest
+
+    with Path(os.devnull).open("w", encoding="utf-8") as null, contextlib.redirect_stdout(null):
+        code = pytest.main(["-q", "--collect-only", "-p", "no:cacheprovider", *(str(REPOSITORY / t) for t in TESTS)])
+    if code != _PASSED:
+        sys.exit(f"Expected tests that can be collected, but pytest ended with {code}.")
+
+
+def put_in_place(mutant: Mutant) -> None:
+    """The mutant instead of its module: what is run at import afresh, a function's code wherever it is referred to."""
+    if not mutant.lines:
+        for name in [name for name in sys.modules if name.partition(".")[0] == PACKAGE.name or _is_test(name)]:
+            del sys.modules[name]
+        sys.meta_path.insert(0, _Changed(mutant))
+        return
+    module = importlib.import_module(mutant.module)
+    changed = ModuleType(mutant.module)
+    changed.__dict__.update(__file__=module.__file__, __package__=module.__package__)
+    sys.modules[mutant.module] = changed  # dataclasses look their module up
+    try:
+        exec(compile(mutant.source, str(mutant.path), "exec"), changed.__dict__)
+    finally:
+        sys.modules[mutant.module] = module
+    replaced = _functions(changed)
+    for name, function in _functions(module).items():
+        function.__code__ = replaced[name].__code__
+
+
+def _is_test(name: str) -> bool:
+    return (getattr(sys.modules[name], "__file__", None) or "").startswith(f"{REPOSITORY}/tests/")
+
+
+def _functions(module: ModuleType) -> dict[str, FunctionType]:
+    """The functions that a module defines, methods and properties included."""
+    found: dict[str, FunctionType] = {}
+
+    def add(value: Any) -> None:
+        if isinstance(value, property):
+            add(value.fget)
+        for inner in ("__func__", "func", "__wrapped__"):  # class methods, cached properties, decorated functions
+            if not isinstance(value, type) and hasattr(value, inner):
+                add(getattr(value, inner))
+        # What a dataclass generates has no file.
+        if isinstance(value, FunctionType) and value.__code__.co_filename.endswith(".py"):
+            if value.__module__ == module.__name__:
+                found[value.__qualname__] = value
+        elif isinstance(value, type) and value.__module__ == module.__name__:
+            for member in vars(value).values():
+                if not isinstance(member, type):
+                    add(member)
+
+    for value in list(vars(module).values()):
+        add(value)
+    return found
+
+
+@dataclass(frozen=True)
+class Survivor:
+    mutant: Mutant
+    covered: bool
+
+
+def page(tried: list[Mutant], alive: list[Survivor], number: int, seed: int) -> str:
     killed = 1 - len(alive) / len(tried)
+    known = tomllib.loads(REASONS.read_text(encoding="utf-8"))
+    rooms = ", ".join(f"`{room}/`" for room in ROOMS)
     lines = [
         "# Mutation testing of the core",
         "",
-        f"{len(tried)} of {number} mutants of `masks/`, `metrics/` and `audit/statistics/`, drawn by seed {seed}: "
-        f"{killed:.0%} were killed by the tests of their module. Again: `make mutants` "
-        "(`benchmarks/mutants.py --sample N --seed S --page docs/mutants.md`).",
+        f"{len(tried)} of {number} mutants of {rooms}, drawn by seed {seed}: {len(tried) - len(alive)} ({killed:.0%}) "
+        "were killed. Again: `make mutants`",
+        f"(`python -m benchmarks.mutants --sample {len(tried)} --seed {seed} --page docs/mutants.md`).",
         "",
-        "A mutant has one comparison, operator or number changed. Only the tests of its module and a few of its room "
-        "are run, not the whole suite: a survivor may still be killed by the floors of `tests/masks/test_quality.py` "
-        "or by the tests of the evaluator.",
+        "A mutant has one comparison, operator or number changed. The tests that run the changed line are run until "
+        "one fails: those of the module's own test file first, then the",
+        f"quick ones, {BUDGET:.0f} seconds of them at most. Tests that need a server, a browser or more than 20 "
+        "seconds are never run: a survivor may still be killed by",
+        "the evaluator's tests or by the floors of the arena. What kills no test because it cannot matter "
+        "(equivalent mutants) counts as a survivor, too.",
         "",
-        "| survivor | change |",
-        "|---|---|",
-        *(f"| `{m.path.relative_to(PACKAGE)}:{m.line}` | {m.change.replace('|', chr(92) + '|')} |" for m in alive),
+        "| survivor | change | why |",
+        "|---|---|---|",
+        *(_row(each, known) for each in alive),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _row(survivor: Survivor, known: dict[str, dict[str, str]]) -> str:
+    mutant = survivor.mutant
+    plain = mutant.change.replace("`", "")
+    default = "not looked into" if survivor.covered else "no quick test runs this line"
+    change = " ".join(mutant.change.split()).replace("|", "\\|")
+    return f"| `{mutant.where}:{mutant.line}` | {change} | {known.get(mutant.where, {}).get(plain, default)} |"
 
 
 def main() -> None:
@@ -188,26 +322,30 @@ def main() -> None:
     parser.add_argument("--sample", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--page", type=Path, default=None)
+    parser.add_argument("--covering", type=Path, help="Keep which tests run which line in this file, or take it.")
+    parser.add_argument("--only", default="", help="Only files whose path holds this text.")
     options = parser.parse_args()
     sys.path.insert(0, str(REPOSITORY))
-    for name in ("hypothesis", "pandas", "pytest", "scipy.stats", "torch"):
-        importlib.import_module(name)
+    covering = load(options.covering) if options.covering and options.covering.is_file() else measure()
+    if options.covering:
+        save(covering, options.covering)
+    load_everything()
     everything = list(places())
     chosen = random.Random(options.seed).sample(everything, min(options.sample, len(everything)))
-    sound: dict[tuple[str, ...], bool] = {}
     tried: list[Mutant] = []
-    alive: list[Mutant] = []
-    for place, found in enumerate(chosen):
+    alive: list[Survivor] = []
+    for place, found in enumerate(each for each in chosen if options.only in str(each[0])):
         mutant = mutant_at(*found)
-        tests = mutant.tests
-        if not _sound(sound, tests):
-            sys.exit(f"Expected tests that pass without a mutant, but {tests} fail.")
+        tests = mutant.tests(covering)
         tried.append(mutant)
-        if survives(mutant, tests):
-            alive.append(mutant)
-        where = f"{mutant.path.relative_to(PACKAGE)}:{mutant.line}"
-        state = "survived" if alive and alive[-1] is mutant else "killed"
-        print(f"{place + 1}/{len(chosen)} {state} {where} {mutant.change}", flush=True)
+        limit = 30 + HANGS * sum(covering.seconds[test] for test in tests)
+        killed = bool(tests) and killed_by(mutant, tests, limit)
+        if not killed:
+            alive.append(Survivor(mutant, bool(tests)))
+        state = "killed" if killed else "survived"
+        print(
+            f"{place + 1}/{len(chosen)} {state} {mutant.where}:{mutant.line} {mutant.change} ({len(tests)})", flush=True
+        )
         if options.page is not None:
             options.page.write_text(page(tried, alive, len(everything), options.seed), encoding="utf-8")
     print(f"{1 - len(alive) / max(len(tried), 1):.0%} of {len(tried)} killed")

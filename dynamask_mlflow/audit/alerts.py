@@ -1,4 +1,4 @@
-"""What people are told: a finding when it begins, gets worse, lasts and ends; tags on the runs keep it to once."""
+"""Notices of a finding when it begins, gets worse, lasts and ends; tags on the runs keep each to once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ REMINDER_DAYS = 90
 
 @dataclass(frozen=True)
 class Notice:
-    """Something to tell. kind: "opened", "worse", "reminder", "ended" or "inconclusive"; episode: its name."""
+    """A notice to be sent. kind: "opened", "worse", "reminder", "ended" or "inconclusive"; episode: its name."""
 
     kind: str
     episode: str
@@ -38,7 +38,7 @@ def due_notices(
 def notices_of(
     history: Sequence[AuditEntry], run_id: str, line: str, alert_on: Sequence[str], reminder_days: int
 ) -> list[Notice]:
-    """The same from a history; a run that is not in it, or was superseded, has nothing to tell."""
+    """The same from a history; a run that is not in it, or was superseded, needs no notice."""
     entry = next((entry for entry in history if entry.run_id == run_id), None)
     if entry is None:
         return []
@@ -47,7 +47,7 @@ def notices_of(
         return _inconclusive(series, entry, line) if entry.verdict in alert_on else []
     found: list[Notice] = []
     for episode in episodes(series):
-        if episode.ended_by is not None and episode.ended_by.run_id == run_id and _told(episode):
+        if episode.ended_by is not None and episode.ended_by.run_id == run_id and _notified_entries(episode):
             ended = Notice("ended", episode.name, f"ended: {_since(episode)} {line}")
             found += [] if ended.key in entry.alerted else [ended]
         if entry in episode.entries and entry.verdict in alert_on:
@@ -56,23 +56,23 @@ def notices_of(
 
 
 def _finding(episode: Episode, entry: AuditEntry, line: str, reminder_days: int) -> list[Notice]:
-    told = _told(episode)
-    if not told:
+    earlier = _notified_entries(episode)
+    if not earlier:
         return [Notice("opened", episode.name, line)]
-    if entry.verdict.severity > max(other.verdict.severity for other in told):
+    if entry.verdict.severity > max(other.verdict.severity for other in earlier):
         return [Notice("worse", episode.name, f"worse: {line}")]
-    if min(days_between(other, entry) for other in told) >= reminder_days:
+    if min(days_between(other, entry) for other in earlier) >= reminder_days:
         return [Notice("reminder", episode.name, f"still, {_since(episode)} {line}")]
     return []
 
 
-def _told(episode: Episode) -> list[AuditEntry]:
+def _notified_entries(episode: Episode) -> list[AuditEntry]:
     kinds = ("opened", "worse", "reminder")
     return [entry for entry in episode.entries if any(notice.startswith(kinds) for notice in entry.alerted)]
 
 
 def _inconclusive(series: Sequence[AuditEntry], entry: AuditEntry, line: str) -> list[Notice]:
-    """Told once for neighbouring windows that were inconclusive for the same reasons."""
+    """Notified once for neighbouring windows that were inconclusive for the same reasons."""
     place = series.index(entry)
     for neighbours in (reversed(series[: place + 1]), series[place + 1 :]):
         for other in neighbours:
@@ -89,7 +89,7 @@ def _since(episode: Episode) -> str:
 
 
 def notified(run_id: str, notice: Notice) -> frozenset[str]:
-    """Names of those who were told of it, by an attempt that may have failed half-way."""
+    """Names of those who were notified of it, by an attempt that may have failed half-way."""
     from mlflow import MlflowClient
 
     stored = json.loads(MlflowClient().get_run(run_id).data.tags.get(t.NOTIFIED, "{}"))
@@ -103,7 +103,7 @@ def note_notified(run_id: str, notice: Notice, by: Iterable[str]) -> None:
 
 
 def mark_alerted(run_id: str, notice: Notice) -> None:
-    """All were told."""
+    """All were notified."""
     from mlflow import MlflowClient
 
     client = MlflowClient()

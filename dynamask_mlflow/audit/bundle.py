@@ -195,7 +195,7 @@ def _episodes(entries: Sequence[AuditEntry]) -> list[dict[str, Any]]:
                     "state": str(episode.state),
                     "windows": [entry.window for entry in episode.entries],
                     "ended_by": episode.ended_by.window if episode.ended_by else None,
-                    "told": sorted({notice for entry in episode.entries for notice in entry.alerted}),
+                    "notices": sorted({notice for entry in episode.entries for notice in entry.alerted}),
                     "reason": episode.entries[-1].reason,
                 }
             )
@@ -206,7 +206,7 @@ def _decisions(name: str, versions: set[str]) -> list[dict[str, Any]]:
     """What gates said of the versions, and which aliases they have."""
     from mlflow import MlflowClient
 
-    from dynamask_mlflow.tracking.filters import equals
+    from dynamask_mlflow.tracking.mlflow_client import equals
 
     found = []
     client = MlflowClient()

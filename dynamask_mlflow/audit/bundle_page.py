@@ -31,7 +31,7 @@ HEADINGS = (
     ),
     (
         "EU AI Act, Articles 20 and 73: corrective action, serious incidents",
-        "Episodes: what was found, when, who was told, when it ended.",
+        "Episodes: what was found, when, who was notified, when it ended.",
     ),
     ("EU MDR, Article 83: trends", "Trends of windows, episodes that last."),
     ("Equity: performance in subgroups", "Subgroups of each audit, with intervals and those that are too small."),
@@ -127,11 +127,11 @@ def render_bundle(bundle: Bundle) -> str:
 
 def _summary(current: Sequence[BundledAudit], total: int) -> str:
     counts = {state: sum(audit.state == str(state) for audit in current) for state in State}
-    told = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
+    by_state = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
     sites = len({audit.site for audit in current})
     rest = total - len(current)
     more = f" {rest} more {'was' if rest == 1 else 'were'} superseded by later data or outcomes." if rest else ""
-    return f"{len(current)} audits of {sites} site{'s' if sites > 1 else ''}: {told}.{more}"
+    return f"{len(current)} audits of {sites} site{'s' if sites > 1 else ''}: {by_state}.{more}"
 
 
 def _state(state: str) -> str:
@@ -160,8 +160,8 @@ def _episodes(found: Sequence[Mapping[str, Any]]) -> str:
         windows = episode["windows"]
         span = windows[0] if len(windows) == 1 else f"{windows[0]} to {windows[-1]} ({len(windows)} windows)"
         end = f"ended by {episode['ended_by']}" if episode["ended_by"] else "open"
-        told = ", ".join(episode["told"]) or "nobody was told by the scheduler"
-        rows.append((escape(span), _state(episode["state"]), escape(end), escape(told), escape(episode["reason"])))
+        notices = ", ".join(episode["notices"]) or "nobody was notified by the scheduler"
+        rows.append((escape(span), _state(episode["state"]), escape(end), escape(notices), escape(episode["reason"])))
     return _table(("Windows", "State", "End", "Told", "Reason"), rows, escaped=True)
 
 
@@ -215,7 +215,7 @@ def _audit(bundle: Bundle, audit: BundledAudit) -> str:
     from dynamask_mlflow.audit.verdict import Verdict
 
     verdict = json.loads(bundle.files[f"runs/{audit.run_id}/dynamask/verdict.json"])
-    told = "".join(
+    sections = "".join(
         f"<h4>{escape(title)}</h4><ul>{''.join(f'<li>{escape(text)}</li>' for text in sentences)}</ul>"
         for title, sentences in Verdict.from_dict(verdict).sections
     )
@@ -227,7 +227,7 @@ def _audit(bundle: Bundle, audit: BundledAudit) -> str:
     old = ' <span class="soft">(superseded)</span>' if audit.superseded else ""
     return (
         f'<section class="audit"><h3>{escape(audit.window)}, {escape(audit.site)}, version {escape(audit.version)}: '
-        f"{_state(audit.state)}{old}</h3><p>{when}</p>{told}{numbers}</section>"
+        f"{_state(audit.state)}{old}</h3><p>{when}</p>{sections}{numbers}</section>"
     )
 
 

@@ -147,7 +147,7 @@ def trend_entries(
 ) -> list[AuditEntry]:
     """The last windows against the same reference that could be judged, without overlaps: what a trend is made of.
 
-    A window that moved on its own is left out: it was told, and would otherwise alarm again in every audit after it.
+    A window that moved on its own is left out: it was reported, and would alarm again in every audit after it.
     Only what the audits found in their own windows counts, so that their order does not.
     """
     limit = parse_window(window).start

@@ -153,7 +153,7 @@ class OperationSettings(Settings):
     """How an audit is run and shown"""
 
     reminder_days: Positive = 90
-    """An episode that lasts is told again after so many days."""
+    """Another notice of an episode that lasts is sent after so many days."""
     shard_seconds: Annotated[float, Field(gt=0)] = 300.0
     """Estimated duration of one shard."""
     report_instances: Count = 40

@@ -26,7 +26,7 @@ class Culprit:
 
     Attributes:
         what: what moved: a channel's values or gaps, the predictions, or the attention.
-        found: the slice that explains it, or None: it is everywhere, or cannot be told.
+        found: the slice that explains it, or None: it is everywhere, or not known.
         within: a smaller slice of that slice, if it explains what is in there.
         since: the day from which on it is so, if that is within the window.
         items: the channel's codes: new or gone ones, and the values of those that enough stays have.
@@ -71,7 +71,7 @@ class Culprit:
         return f"Codes of {self.channel}: {'; '.join(text[:1].lower() + text[1:] for text in told)}."
 
     def _size(self, change: float) -> str:
-        """Inputs are told by their place within the reference, from 0 to 100; predictions and shares in points."""
+        """Inputs are given by their place within the reference, from 0 to 100; predictions and shares in points."""
         if abs(change) < 0.005:
             return "nothing"
         return f"{100 * change:+.0f} {'points' if self.channel is None else 'percentile points'}"

@@ -14,8 +14,13 @@ from dynamask_mlflow._provenance import runtime_of
 from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.statistics import attention, shares
-from dynamask_mlflow.evaluation.evaluate import predicted_labels, risk
-from dynamask_mlflow.evaluation.explain_and_score import Explained, Explainer, explain_and_score
+from dynamask_mlflow.evaluation.explain_and_score import (
+    Explained,
+    Explainer,
+    explain_and_score,
+    predicted_labels,
+    risk,
+)
 from dynamask_mlflow.evaluation.privacy import reason_of
 from dynamask_mlflow.evaluation.scoring import Eraser, removes_mask
 from dynamask_mlflow.evaluation.sequences import Sequences
@@ -204,7 +209,7 @@ def _channel_effects(explainer: Explainer, sample: Sequences, whole: NDArray[np.
 
 
 def _classes(outputs: NDArray[Any], task: str) -> dict[str, NDArray[np.float64]]:
-    """The predicted class, where there are more than two; of two the risk tells."""
+    """The predicted class, where there are more than two; of two the risk suffices."""
     if task != "classification" or outputs.shape[-1] <= 2:
         return {}
     return {"class": predicted_labels(outputs).astype(np.float64)}

@@ -182,9 +182,9 @@ def record_gate(result: GateResult) -> None:
     client = MlflowClient()
     now = datetime.now(UTC).isoformat(timespec="seconds")
     text = f"{result.state} against version {result.against} on {result.window}, {result.stays} stays, {now}"
-    told = "\n".join(reason for reason in result.reasons if not reason.startswith("passed")) or "all checks passed"
+    reasons = "\n".join(reason for reason in result.reasons if not reason.startswith("passed")) or "all checks passed"
     client.set_model_version_tag(result.model, result.version, GATE, text)
-    client.set_model_version_tag(result.model, result.version, GATE_REASONS, told[: t.LONGEST])
+    client.set_model_version_tag(result.model, result.version, GATE_REASONS, reasons[: t.LONGEST])
 
 
 def _size(now: ExplainedWindow, limits: GateLimits) -> list[Check]:

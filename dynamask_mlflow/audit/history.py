@@ -16,7 +16,7 @@ import numpy as np
 from dynamask_mlflow._states import State
 from dynamask_mlflow.audit import tags as t
 from dynamask_mlflow.audit.identity import DEFAULT_SITE
-from dynamask_mlflow.tracking.filters import tag_equals
+from dynamask_mlflow.tracking.mlflow_client import tag_equals
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -35,7 +35,7 @@ class AuditEntry:
         channels, kinds: what it found, and in which channels; inputs: those whose inputs warned.
         trend: the windows that were tested together with it. audited_at: when it was last concluded.
         superseded: another audit of the same window, with other data or another reference, came later.
-        alerted: what was told of it, and when it ended.
+        alerted: notices that were sent of it, and when it ended.
     """
 
     run_id: str

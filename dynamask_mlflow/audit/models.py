@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dynamask_mlflow._model_uri import ModelUri
 from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.errors import AuditError
-from dynamask_mlflow.tracking.filters import equals
+from dynamask_mlflow.tracking.mlflow_client import equals
 
 if TYPE_CHECKING:
     import torch
@@ -97,9 +97,9 @@ class LoadedModel:
 
         default = AuditConfig()
         logged = call_settings(self.model)
-        told = {name: value for name, value in logged.items() if getattr(config, name) == getattr(default, name)}
+        unset = {name: value for name, value in logged.items() if getattr(config, name) == getattr(default, name)}
         try:
-            network, called = open_network(self.model, sequences, self.task, config.with_options(**told), quiet=True)
+            network, called = open_network(self.model, sequences, self.task, config.with_options(**unset), quiet=True)
         except (ModelError, NoModelError) as error:
             raise AuditError(str(error)) from error
         classes = getattr(network, "classes", None)
@@ -156,7 +156,7 @@ def _load_with_code(uri: str) -> Any:
         return load_model(uri)
     import mlflow.pyfunc
 
-    from dynamask_mlflow.tracking.downloads import new_folder
+    from dynamask_mlflow.tracking.mlflow_client import new_folder
 
     return mlflow.pyfunc.load_model(uri, dst_path=new_folder())
 

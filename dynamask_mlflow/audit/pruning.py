@@ -11,7 +11,7 @@ from dynamask_mlflow.audit import tags as t
 from dynamask_mlflow.audit.history import audit_history
 from dynamask_mlflow.audit.records import EXPERIMENT
 from dynamask_mlflow.audit.shards import checked_store
-from dynamask_mlflow.tracking.filters import equals, tag_equals
+from dynamask_mlflow.tracking.mlflow_client import equals, tag_equals
 
 _DAY = 86400.0
 # Folders of a store whose files can all be made again by the audit that needs them.

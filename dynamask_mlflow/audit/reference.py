@@ -51,7 +51,7 @@ from dynamask_mlflow.audit.windows import (
 )
 from dynamask_mlflow.audit.workers import Progress, Workers
 from dynamask_mlflow.evaluation.sequences import Sequences
-from dynamask_mlflow.tracking.filters import equals
+from dynamask_mlflow.tracking.mlflow_client import equals
 from dynamask_mlflow.tracking.upload import short_retries
 
 _MEASURED, _ANCHORS = "dynamask/reference.npz", "dynamask/anchors.npz"

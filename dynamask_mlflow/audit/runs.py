@@ -24,7 +24,7 @@ from dynamask_mlflow.audit.history import PREFIX, AuditEntry
 from dynamask_mlflow.audit.identity import site_tag
 from dynamask_mlflow.audit.models import ModelRef
 from dynamask_mlflow.audit.verdict import Verdict
-from dynamask_mlflow.tracking.filters import tag_equals
+from dynamask_mlflow.tracking.mlflow_client import tag_equals
 from dynamask_mlflow.tracking.spool import Point
 
 if TYPE_CHECKING:
@@ -255,9 +255,9 @@ def pin_reference(ref: ModelRef, run_id: str, window: str, site: str) -> None:
 
 def download(run_id: str, artifact: str) -> Path:
     """A file of a run, as a local one, which is there until this process ends."""
-    from dynamask_mlflow.tracking import downloads
+    from dynamask_mlflow.tracking import mlflow_client
 
-    return downloads.download(run_id=run_id, artifact_path=artifact)
+    return mlflow_client.download(run_id=run_id, artifact_path=artifact)
 
 
 def read_artifact_json(run_id: str, name: str) -> dict[str, Any]:

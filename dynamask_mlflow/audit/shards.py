@@ -31,7 +31,7 @@ from dynamask_mlflow.audit.models import ModelRef
 from dynamask_mlflow.audit.records import Request, ShardGroup, ShardResult, ShardSpec, StaySource
 from dynamask_mlflow.evaluation.sequences import Sequences
 
-SECONDS_PER_STAY = 0.05  # until a shard of the same model has told better
+SECONDS_PER_STAY = 0.05  # until a shard of the same model was timed
 _SMALL, _LARGE = 25, 2000  # stays of a shard: not cut further for more processes; never more, whatever the time
 # Rooms whose code decides what a shard holds.
 _COMPUTES = tuple(f"{PACKAGE}.{room}" for room in ("masks", "saliency", "metrics", "evaluation", "audit"))

@@ -13,6 +13,6 @@ CLAIMED = "dynamask.claimed"
 ERROR = "dynamask.error"
 # Of versions.
 AUDITED_WINDOW, ALERT, FAILED = "dynamask.audited_window", "dynamask.alert", "dynamask.audit_failed"
-# Of runs: who was told.
+# Of runs: who was notified.
 ALERTED, NOTIFIED = "dynamask.alerted", "dynamask.notified"
 LONGEST = 4900  # of a tag's value, on every backend

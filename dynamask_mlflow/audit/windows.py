@@ -271,11 +271,11 @@ def _clock(name: str, admitted: NDArray[Any]) -> NDArray[np.str_]:
     unknown = np.isnat(admitted)
     if name == "weekday":
         days = admitted.astype("datetime64[D]").astype(np.int64)
-        told = np.where((days + 3) % 7 < 5, "weekday", "weekend")  # 1970-01-01 was a Thursday
+        values = np.where((days + 3) % 7 < 5, "weekday", "weekend")  # 1970-01-01 was a Thursday
     else:
         hours = admitted.astype("datetime64[h]").astype(np.int64) % 24
-        told = np.asarray(list(SHIFTS), dtype=np.str_)[_shift_of(hours)]
-    return np.where(unknown, "", told).astype(np.str_)
+        values = np.asarray(list(SHIFTS), dtype=np.str_)[_shift_of(hours)]
+    return np.where(unknown, "", values).astype(np.str_)
 
 
 def _shift_of(hours: NDArray[Any]) -> NDArray[np.intp]:

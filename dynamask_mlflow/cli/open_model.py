@@ -30,7 +30,7 @@ def open_model(uri: str, task: str | None, settings: dict[str, Any], sequences: 
     import mlflow
 
     from dynamask_mlflow.masks.config import ExplainConfig
-    from dynamask_mlflow.tracking.downloads import new_folder
+    from dynamask_mlflow.tracking.mlflow_client import new_folder
     from dynamask_mlflow.tracking.open_network import open_network, reference_of, settings_of
 
     model = mlflow.pyfunc.load_model(uri, dst_path=new_folder())
@@ -47,7 +47,7 @@ def open_model(uri: str, task: str | None, settings: dict[str, Any], sequences: 
 def logged_settings(uri: str) -> ModelSettings | None:
     """What the model behind `uri` was logged with by this package; None of other models."""
     from dynamask_mlflow.evaluation.model_settings import SETTINGS_FILE, ModelSettings
-    from dynamask_mlflow.tracking.downloads import download
+    from dynamask_mlflow.tracking.mlflow_client import download
 
     try:
         file = download(f"{uri.rstrip('/')}/{SETTINGS_FILE}")
@@ -62,7 +62,7 @@ def takes_observed(uri: str, x: NDArray[Any], observed: NDArray[Any]) -> bool:
 
     from dynamask_mlflow.evaluation.sequences import as_sequences
     from dynamask_mlflow.masks.config import ExplainConfig
-    from dynamask_mlflow.tracking.downloads import new_folder
+    from dynamask_mlflow.tracking.mlflow_client import new_folder
     from dynamask_mlflow.tracking.open_network import differentiable_network, settings_of
 
     try:

@@ -14,7 +14,15 @@ from numpy.typing import NDArray
 from dynamask_mlflow._secrets import first_line
 from dynamask_mlflow._settings import ConfigError
 from dynamask_mlflow.evaluation.config import EvaluationConfig
-from dynamask_mlflow.evaluation.explain_and_score import Explained, Explainer, MethodRun, Rows, explain_and_score
+from dynamask_mlflow.evaluation.explain_and_score import (
+    Explained,
+    Explainer,
+    MethodRun,
+    Rows,
+    explain_and_score,
+    predicted_labels,
+    risk,
+)
 from dynamask_mlflow.evaluation.model_settings import reference_set
 from dynamask_mlflow.evaluation.privacy import hashed, reason_of, warn_of_short_salt
 from dynamask_mlflow.evaluation.scoring import Controls, Floats, answers_every_step
@@ -135,19 +143,6 @@ def choose_rows(sequences: Sequences, config: EvaluationConfig, outputs: Callabl
     order = np.lexsort((rng.random(n), risk(y, task)))
     edges = np.linspace(0, n, count + 1).astype(np.intp)
     return np.sort(order[rng.integers(edges[:-1], edges[1:])])
-
-
-def predicted_labels(probabilities: Floats) -> NDArray[np.int64]:
-    """One class for each instance (of the mean over the steps); -1 where the model failed."""
-    mean = probabilities if probabilities.ndim == 2 else probabilities.mean(axis=1)
-    return np.where(np.isfinite(mean).all(axis=-1), np.nan_to_num(mean).argmax(axis=-1), -1)
-
-
-def risk(y: Floats, task: str) -> NDArray[np.float64]:
-    """One number for each instance: the probability of not being in class 0, or the mean value."""
-    wide = y.reshape(len(y), -1, y.shape[-1]) if y.ndim > 1 else y[:, None, None]
-    values = 1 - wide[..., 0] if task == "classification" else wide.mean(axis=-1)
-    return np.asarray(values.mean(axis=-1), dtype=np.float64)
 
 
 def _by_id(known: tuple[str, ...], wanted: tuple[str, ...], secret: bool = False) -> Rows:

@@ -263,3 +263,16 @@ def isolate(job: Callable[[Rows], Result], rows: Rows) -> Isolated[Result]:
             _logger.warning("All %d instances failed, for different reasons; the first is raised.", len(rows))
         raise first
     return Isolated(parts, failures)
+
+
+def predicted_labels(probabilities: Floats) -> NDArray[np.int64]:
+    """One class for each instance (of the mean over the steps); -1 where the model failed."""
+    mean = probabilities if probabilities.ndim == 2 else probabilities.mean(axis=1)
+    return np.where(np.isfinite(mean).all(axis=-1), np.nan_to_num(mean).argmax(axis=-1), -1)
+
+
+def risk(y: Floats, task: str) -> NDArray[np.float64]:
+    """One number for each instance: the probability of not being in class 0, or the mean value."""
+    wide = y.reshape(len(y), -1, y.shape[-1]) if y.ndim > 1 else y[:, None, None]
+    values = 1 - wide[..., 0] if task == "classification" else wide.mean(axis=-1)
+    return np.asarray(values.mean(axis=-1), dtype=np.float64)

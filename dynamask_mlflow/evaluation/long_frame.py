@@ -121,7 +121,7 @@ def _sorted_times(df: pd.DataFrame, time: str) -> list[Any]:
 def _check_grid(
     rows: int, lengths: np.ndarray[Any, np.dtype[np.int64]], shape: tuple[int, int, int], columns: Columns
 ) -> None:
-    """A grid too large is refused before it is made; one that is nearly empty is told."""
+    """A grid too large is refused before it is made; one that is nearly empty gives a warning."""
     share, limit = rows / int(lengths.sum()), max_size()
     way_out = (
         "since_start='minutes' (or seconds, hours, days; --since-start of the commands) counts times from each "

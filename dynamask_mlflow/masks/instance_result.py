@@ -123,18 +123,24 @@ class InstanceResult(ABC):
             raise ValueError(f"Expected a file of {cls.kind} at {path}, but some of it is missing: {error}.") from error
 
 
-def cell_index(
-    shape: tuple[int, ...],
+def cell_frame(
+    columns: Mapping[str, NDArray[Any] | None],
     ids: Sequence[Any] | None = None,
     channel_names: Sequence[str] | None = None,
     times: Sequence[Any] | None = None,
-) -> pd.MultiIndex:
-    """id, time and channel of each cell of an array (N, T, d), in its order; numbers where there are no names."""
+) -> pd.DataFrame:
+    """One row a cell of arrays (N, T, d), which stand in columns; one that is None is left out.
+
+    The index is id, time and channel; numbers where there are no names.
+    """
     import pandas as pd
 
+    known = {name: values for name, values in columns.items() if values is not None}
+    shape = next(iter(known.values())).shape
     given = {"id": ids, "time": times, "channel": channel_names}
     labels = [labels_of(name, values, size) for (name, values), size in zip(given.items(), shape, strict=True)]
-    return pd.MultiIndex.from_product(labels, names=list(given))
+    index = pd.MultiIndex.from_product(labels, names=list(given))
+    return pd.DataFrame({name: values.reshape(-1) for name, values in known.items()}, index=index)
 
 
 def labels_of(name: str, values: Sequence[Any] | None, length: int) -> list[Any]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynamask_mlflow.masks.change_ranking import change_ranking
-from dynamask_mlflow.masks.instance_result import InstanceResult, cell_index
+from dynamask_mlflow.masks.instance_result import InstanceResult, cell_frame
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -127,16 +127,14 @@ class Masks(InstanceResult):
         times: Sequence[Any] | None = None,
     ) -> pd.DataFrame:
         """One row a cell: id, time, channel, mask, score, and attribution where it is known."""
-        import pandas as pd
-
-        index = cell_index(self.masks.shape, ids, channel_names, times)
-        cells: dict[str, NDArray[Any]] = {"mask": self.masks, "salient": self.binary, "score": self.scores}
-        if self.attributions is not None:
-            cells["attribution"] = self.attributions
-        if self.spread is not None:
-            cells["spread"] = self.spread
-        frame = pd.DataFrame({name: values.reshape(-1) for name, values in cells.items()}, index=index)
-        return frame.reset_index()
+        columns = {
+            "mask": self.masks,
+            "salient": self.binary,
+            "score": self.scores,
+            "attribution": self.attributions,
+            "spread": self.spread,
+        }
+        return cell_frame(columns, ids, channel_names, times).reset_index()
 
     def to_shap(self, x: NDArray[Any] | None = None, channel_names: Sequence[str] | None = None) -> Any:
         """A `shap.Explanation` of the attributions, for shap's plots.

@@ -16,6 +16,11 @@ def as_cells(values: ArrayLike, name: str) -> FloatArray:
     array = np.asarray(values, dtype=np.float64)
     if array.ndim < 2:
         raise ValueError(f"Expected {name} of shape (T, d) or (N, T, d), but got {array.shape}.")
+    return finite(array, name)
+
+
+def finite(array: FloatArray, name: str) -> FloatArray:
+    """The array itself, if it holds nothing but finite numbers."""
     if not np.isfinite(array).all():
         raise ValueError(f"Expected finite {name}, but got {int((~np.isfinite(array)).sum())} values that are not.")
     return array

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dynamask_mlflow.metrics._arrays import FloatArray
+from dynamask_mlflow.metrics._arrays import FloatArray, finite
 
 PROBABILITY_EPSILON = 1e-7
 """Probabilities are clipped to [epsilon, 1] before their logarithm: a saturated float32 sigmoid is exactly
@@ -19,9 +19,7 @@ def as_predictions(values: ArrayLike, name: str) -> FloatArray:
     array = np.asarray(values, dtype=np.float64)
     if array.ndim < 1:
         raise ValueError(f"Expected {name} with one entry an instance, but got a scalar.")
-    if not np.isfinite(array).all():
-        raise ValueError(f"Expected finite {name}, but got {int((~np.isfinite(array)).sum())} values that are not.")
-    return array
+    return finite(array, name)
 
 
 def as_class_probabilities(values: ArrayLike, name: str, multiclass: bool) -> FloatArray:

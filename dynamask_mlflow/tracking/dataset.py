@@ -269,7 +269,7 @@ def load_sequences(
 ) -> SequenceDataset:
     """A dataset from a file that `SequenceDataset.save` wrote: a path or any URI MLflow can download."""
     from dynamask_mlflow.evaluation.sequences import Sequences
-    from dynamask_mlflow.tracking.downloads import download
+    from dynamask_mlflow.tracking.mlflow_client import download
 
     return SequenceDataset(Sequences.load(download(str(path))), _source(str(path)), name, digest)
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from mlflow.models.evaluation.artifacts import ImageEvaluationArtifact, JsonEvaluationArtifact
 from mlflow.models.evaluation.base import EvaluationArtifact, EvaluationResult
@@ -35,6 +35,7 @@ from dynamask_mlflow.evaluation.results import (
     write_artifacts,
 )
 from dynamask_mlflow.masks.change.result import Change
+from dynamask_mlflow.masks.instance_result import InstanceResult
 from dynamask_mlflow.masks.process_state import untouched_process
 from dynamask_mlflow.masks.result import Masks
 from dynamask_mlflow.tracking.dataset import SequenceEvaluationDataset
@@ -231,32 +232,31 @@ def _registered(model_id: str | None) -> list[dict[str, str]]:
         return []
 
 
-class MasksEvaluationArtifact(EvaluationArtifact):
+class _ResultArtifact(EvaluationArtifact):
+    """Content: a result of several instances, which knows its own file."""
+
+    kind: ClassVar[type[InstanceResult]]
+    _content: InstanceResult | None
+
+    def _save(self, output_artifact_path: str) -> None:
+        result: InstanceResult = self.content
+        result.save(output_artifact_path)
+
+    def _load_content_from_file(self, local_artifact_path: str) -> InstanceResult:
+        self._content = self.kind.load(local_artifact_path)
+        return self._content
+
+
+class MasksEvaluationArtifact(_ResultArtifact):
     """Content: `Masks`."""
 
-    _content: Masks | None
-
-    def _save(self, output_artifact_path: str) -> None:
-        masks: Masks = self.content
-        masks.save(output_artifact_path)
-
-    def _load_content_from_file(self, local_artifact_path: str) -> Masks:
-        self._content = Masks.load(local_artifact_path)
-        return self._content
+    kind = Masks
 
 
-class ChangeEvaluationArtifact(EvaluationArtifact):
+class ChangeEvaluationArtifact(_ResultArtifact):
     """Content: `Change`."""
 
-    _content: Change | None
-
-    def _save(self, output_artifact_path: str) -> None:
-        change: Change = self.content
-        change.save(output_artifact_path)
-
-    def _load_content_from_file(self, local_artifact_path: str) -> Change:
-        self._content = Change.load(local_artifact_path)
-        return self._content
+    kind = Change
 
 
 class HtmlEvaluationArtifact(EvaluationArtifact):

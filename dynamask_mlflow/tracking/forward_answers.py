@@ -17,7 +17,7 @@ _LABELS = ("label", "labels", "class", "predicted_label", "predicted_class", "ou
 
 
 class UnreadableOutputError(ValueError):
-    """The model answered, but which part of the answer is meant cannot be told."""
+    """The model answered, but which part of the answer is meant is not known."""
 
 
 def inner_model(model: Any) -> Any:

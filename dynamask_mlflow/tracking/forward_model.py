@@ -27,7 +27,7 @@ from dynamask_mlflow.tracking.table_columns import TableColumns
 Form = Callable[[NDArray[np.float32]], Any]
 """Sequences (B, T, d) as a model takes them."""
 
-_TRIED = 32  # sequences that tell whether probabilities are more than labels
+_TRIED = 32  # sequences that show whether probabilities are more than labels
 
 
 class Predictor:

@@ -40,7 +40,7 @@ def load_model(
         >>> load_model("models:/icu-mortality@champion").settings.task
         'classification'
     """
-    from dynamask_mlflow.tracking.downloads import download
+    from dynamask_mlflow.tracking.mlflow_client import download
 
     local = str(download(str(model_uri), dst_path=dst_path))
     if untrusted:

@@ -45,7 +45,7 @@ def open_network(
 
     Args:
         model: as MLflow loads it or hands it to an evaluator.
-        sequences: all that it will be asked about: they tell its form, and the labels of a model that gives no more.
+        sequences: all that it will be asked about: they show its form, and the labels of a model that gives no more.
         config: `inputs`, `layout`, `output_key` and `shape` where the user says how it is called.
         quiet: leave out the line about a model without gradients.
 

@@ -46,7 +46,7 @@ def sign_version(name: str, version: str) -> str:
     """Sign a registered version with the key in the environment; returns the signature."""
     from mlflow import MlflowClient
 
-    from dynamask_mlflow.tracking.downloads import download
+    from dynamask_mlflow.tracking.mlflow_client import download
 
     signature = signature_of(download(f"models:/{name}/{version}"), name)
     MlflowClient().set_model_version_tag(name, version, TAG, signature)
@@ -61,7 +61,7 @@ def signed_folder(name: str, version: str) -> str:
     """
     from mlflow import MlflowClient
 
-    from dynamask_mlflow.tracking.downloads import download
+    from dynamask_mlflow.tracking.mlflow_client import download
 
     stored = MlflowClient().get_model_version(name, version).tags.get(TAG)
     if not stored:

@@ -18,7 +18,7 @@ class TableColumns:
     Attributes:
         names, dtypes: of all columns.
         cells: for each column its place t d + i in a window, -1 for a further input.
-        by_name: the names tell the places; else the columns stand as x does.
+        by_name: the names give the places; else the columns stand as x does.
     """
 
     names: tuple[str, ...]

@@ -12,7 +12,7 @@ from dynamask_mlflow.audit.models import ModelRef, resolve_model
 from dynamask_mlflow.audit.reference import previous_reference
 from dynamask_mlflow.audit.runs import find_or_create_run
 from dynamask_mlflow.audit.tags import MODEL, VERDICT
-from dynamask_mlflow.tracking.filters import tag_equals
+from dynamask_mlflow.tracking.mlflow_client import tag_equals
 
 NAMES = [
     "it's", 'say "hi"', "both ' and \"", "a\\b", "ends with \\", "back`tick", "semi; drop table runs", "100%", "a_b",

@@ -40,7 +40,7 @@ QUALITY_NAMES = {
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ComparisonResult:
-    """What a verdict is made from. `None`: not computed, for the reason that the counts or `blockers` tell.
+    """What a verdict is made from. `None`: not computed, for the reason that the counts or `blockers` give.
 
     Attributes:
         instances: explained stays of the window whose mask looks somewhere. reference_instances: the same.

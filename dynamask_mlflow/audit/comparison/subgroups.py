@@ -30,7 +30,7 @@ from dynamask_mlflow.audit.statistics import (
 
 PREDICTED, CALIBRATION, FAITHFULNESS, ATTENTION = "predicted", "calibration", "faithfulness", "attention "
 _CASES = 10  # of each outcome, for an AUROC
-_FEW = 10  # below this a count is not told
+_FEW = 10  # below this a count is not shown
 _SEED = 0x6A0
 
 

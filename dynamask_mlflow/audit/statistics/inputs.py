@@ -1,4 +1,4 @@
-"""The input arm: did values, or gaps in the charting, move? On decile codes, which tell no value.
+"""The input arm: did values, or gaps in the charting, move? On decile codes, which reveal no value.
 
 Each stay has one number a channel: the mean of what was measured, and the share that was not. What is stored and tested
 is its place among the deciles of the reference window: 2 x the deciles below it, plus 1 for each that it is equal to.

@@ -1,4 +1,4 @@
-"""How well scores tell outcomes, for many weightings of the same stays at once: permutations and bootstraps."""
+"""How well scores predict outcomes, for many weightings of the same stays at once: permutations and bootstraps."""
 
 from __future__ import annotations
 

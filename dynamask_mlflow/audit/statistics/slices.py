@@ -111,7 +111,7 @@ def search_slices(rows: Rows, seed: int = 0, least: int = LEAST) -> list[Slice]:
 
 
 def smallest_slice(rows: Rows, alpha: float = 0.05, seed: int = 0) -> Slice | None:
-    """The clearest slice that explains the change; None if it is everywhere, or cannot be told."""
+    """The clearest slice that explains the change; None if it is everywhere, or not known."""
     return next((each for each in search_slices(rows, seed) if each.explains(alpha)), None)
 
 

@@ -19,7 +19,7 @@ class VersionShift:
         largest: greatest change of one channel's share, and `channel` its position.
         lost: greatest relative loss of a channel that had at least `important` of the attention, and `lost_channel`
             its position; 1 for a version that no longer looks at it at all. A retrain shifts weights between channels
-            that tell the same, but does not give one up altogether.
+            that carry the same, but does not give one up altogether.
         channel_shift (d,), hour_shift (T,): new minus old.
     """
 

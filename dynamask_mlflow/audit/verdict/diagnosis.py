@@ -214,12 +214,12 @@ def _known(culprit: Culprit) -> list[Item]:
 
 
 def _medians(items: Sequence[Item]) -> str:
-    told = []
+    sentences = []
     for item in items[:3]:
         medians = item.medians or (None if item.quartiles is None else (item.quartiles[0][1], item.quartiles[1][1]))
         if medians is not None:
-            told.append(f"item {item.code}: median {medians[1]:.4g}, before {medians[0]:.4g}")
-    return "; ".join(told)
+            sentences.append(f"item {item.code}: median {medians[1]:.4g}, before {medians[0]:.4g}")
+    return "; ".join(sentences)
 
 
 def _fit(items: Sequence[Item]) -> str:

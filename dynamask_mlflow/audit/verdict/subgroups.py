@@ -55,8 +55,8 @@ def subgroup_sentences(test: SubgroupTest | None, task: str, config: AuditConfig
         groups = joined([str(group) for group in dict.fromkeys(s.group for s in test.differences)], 12)
         found.append(f"No difference between the groups of this window is proven ({groups}).")
     if test.too_small:
-        told = "; ".join(map(str, test.too_small))
-        found.append(f"Too small to tell, at least {config.group_minimum} are needed: {told}.")
+        too_small = "; ".join(map(str, test.too_small))
+        found.append(f"Too small to tell, at least {config.group_minimum} are needed: {too_small}.")
     return tuple(found)
 
 

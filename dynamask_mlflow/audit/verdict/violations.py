@@ -220,12 +220,12 @@ def _inputs(inputs: InputTest, result: ComparisonResult, config: AuditConfig) ->
                 p_value=p,
             )
         )
-    told = broken + found
-    return told + _slice_inputs(result, {violation.subject for violation in told}, config)
+    overall = broken + found
+    return overall + _slice_inputs(result, {violation.subject for violation in overall}, config)
 
 
-def _slice_inputs(result: ComparisonResult, told: set[str], config: AuditConfig) -> list[Violation]:
-    """Important channels that moved within a slice and are not told yet: each in the slice where it is surest."""
+def _slice_inputs(result: ComparisonResult, reported: set[str], config: AuditConfig) -> list[Violation]:
+    """Important channels that moved within a slice and are not reported yet: each in the slice where it is surest."""
     effects = result.effects
     if effects is None:
         return []
@@ -234,9 +234,9 @@ def _slice_inputs(result: ComparisonResult, told: set[str], config: AuditConfig)
         name = result.channel_names[each.channel]
         matters = effects[each.channel] >= config.important * float(effects.mean()) and effects[each.channel] > 0
         proven = each.p_value <= config.levels["slices"] and each.gap >= config.input_effect
-        if name in told or not matters or not proven:
+        if name in reported or not matters or not proven:
             continue
-        told.add(name)
+        reported.add(name)
         message = (
             f"The inputs of {name} moved in {each.slice} ({percent(each.share)} of the stays; predictions move by "
             f"{messages.number(float(effects[each.channel]))} on average without it): "

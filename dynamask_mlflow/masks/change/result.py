@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dynamask_mlflow.masks.instance_result import InstanceResult, cell_index, labels_of
+from dynamask_mlflow.masks.instance_result import InstanceResult, cell_frame, labels_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -100,18 +100,14 @@ class Change(InstanceResult):
         times: Sequence[Any] | None = None,
     ) -> pd.DataFrame:
         """One row a new cell: id, time, channel, contribution, mask, salient, score."""
-        import pandas as pd
-
-        index = cell_index(self.contributions.shape, ids, channel_names, times)
-        cells: dict[str, Any] = {
+        columns = {
             "contribution": self.contributions,
             "mask": self.masks,
             "salient": self.binary,
             "score": self.scores,
+            "spread": self.spread,
         }
-        if self.spread is not None:
-            cells["spread"] = self.spread
-        frame = pd.DataFrame({name: values.reshape(-1) for name, values in cells.items()}, index=index)
+        frame = cell_frame(columns, ids, channel_names, times)
         shown = np.broadcast_to(self.new_cells[:, :, None], self.contributions.shape).reshape(-1)
         return frame[shown].reset_index()
 

@@ -1,7 +1,10 @@
-"""Artifacts from the server, in a folder that goes with this process.
+"""What MLflow's client leaves open: searches for any text, quotes included, and downloads that do not stay behind.
+
+MLflow's filters know no escape: text in single quotes may hold double ones and the other way round. Text with both, or
+with a backslash, is looked for with wildcards in their places, so compare what is found with what was meant.
 
 `mlflow.artifacts.download_artifacts` downloads into the system's folder for temporary files and leaves it there: a copy
-of the model, and of the stays that a reference keeps, for every audit.
+of the model, and of the stays that a reference keeps, for every audit. Here the folder goes with this process.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import re
 import shutil
 import tempfile
 import time
@@ -19,6 +23,26 @@ from urllib.parse import urlsplit
 _PREFIX = "dynamask-downloads-"
 _OLD = 24 * 3600  # seconds: a process of another container may live although its number is unknown here
 _folders: dict[int, str] = {}
+
+
+def equals(key: str, value: str) -> str:
+    """A condition that holds wherever `key` is `value`; with both kinds of quotes in it, possibly elsewhere, too.
+
+    Example:
+        >>> equals("name", "it's")
+        'name = "it\\'s"'
+    """
+    if "\\" not in value:
+        if "'" not in value:
+            return f"{key} = '{value}'"
+        if '"' not in value:
+            return f'{key} = "{value}"'
+    pattern = re.sub(r"""['"\\%]""", "_", value)
+    return f"{key} LIKE '{pattern}'"
+
+
+def tag_equals(tag: str, value: str) -> str:
+    return equals(f"tags.`{tag}`", value)
 
 
 def download(

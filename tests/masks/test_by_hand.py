@@ -1,0 +1,178 @@
+"""Small formulas of the engine, each worked out by hand on a few numbers."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from dynamask_mlflow.masks.change_ranking import change_ranking
+from dynamask_mlflow.masks.channel_statistics import background_spread, robust_spread, time_median, windowed_mean
+from dynamask_mlflow.masks.coefficients import best_cut
+from dynamask_mlflow.masks.forward_answer import scaled_to
+from dynamask_mlflow.masks.forward_only import _is_array, are_labels
+from dynamask_mlflow.masks.forward_search import Segment
+from dynamask_mlflow.masks.side_inputs import SideInputs, check_extras, durations_of, gaps_between, left_after_removal
+from dynamask_mlflow.masks.smoothing import explained_by_neighbours, persists_in_time, smooth_in_time
+
+
+def series(*values: float) -> torch.Tensor:
+    return torch.tensor(values)[None, :, None]
+
+
+def test_what_neighbours_explain_of_four_steps() -> None:
+    """Each cell beside the mean of the three others, and beside the Gaussian average of its neighbours."""
+    values, width = [1.0, 2.0, 4.0, 3.0], 1.0
+    by_mean = by_neighbours = 0.0
+    for t, value in enumerate(values):
+        others = [u for u in range(4) if u != t]
+        weights = [math.exp(-0.5 * ((u - t) / width) ** 2) for u in others]
+        by_mean += (value - sum(values[u] for u in others) / 3) ** 2
+        near = sum(w * values[u] for w, u in zip(weights, others, strict=True)) / sum(weights)
+        by_neighbours += (value - near) ** 2
+    found = explained_by_neighbours(series(*values), (width,))
+    assert found.item() == pytest.approx(1 - by_neighbours / by_mean, rel=1e-5)
+
+
+def test_a_gaussian_average_of_three_steps() -> None:
+    w = math.exp(-0.5 / 4)
+    v = math.exp(-0.5)
+    found = smooth_in_time(series(1.0, 2.0, 6.0), 2.0)[0, :, 0].tolist()
+    assert found == pytest.approx(
+        [(1 + 2 * w + 6 * v) / (1 + w + v), (w + 2 + 6 * w) / (1 + 2 * w), (v + 2 * w + 6) / (1 + w + v)], rel=1e-5
+    )
+
+
+def test_a_series_that_persists_by_a_little_and_one_that_does_not() -> None:
+    """Inner cells 2, 3 of 1, 2, 3, 3: between neighbours 2, 2.5 (error .25), the mean 2.25 (error .0625 + .5625)."""
+    assert persists_in_time(series(1.0, 2.0, 3.0, 3.0)).item()
+    assert not persists_in_time(series(1.0, 3.0, 1.0, 3.0)).item()
+    # Inner cells 0, 1 of 1, 0, 1, 1: between neighbours 1, .5 (error 1.25), the mean .75 (error .625).
+    assert not persists_in_time(series(1.0, 0.0, 1.0, 1.0)).item()
+
+
+def test_halves_and_the_middle_of_a_segment() -> None:
+    assert Segment(0, 3, 0, 8).halves() == [Segment(0, 1, 0, 8), Segment(1, 3, 0, 8)]
+    assert Segment(2, 3, 1, 8).halves() == [Segment(2, 3, 1, 4), Segment(2, 3, 4, 8)]
+    assert Segment(2, 3, 4, 5).halves() == []
+    assert Segment(2, 3, 4, 8).middle() == [Segment(2, 3, 5, 7)]
+    assert Segment(2, 3, 4, 7).middle() == []
+    assert Segment(2, 4, 0, 8).middle() == []
+    assert Segment(1, 3, 2, 7).cells == 10
+
+
+def test_gaps_since_the_last_measurement_and_back() -> None:
+    observed = series(1.0, 0.0, 0.0, 1.0, 0.0)
+    assert gaps_between(observed).flatten().tolist() == [0, 1, 2, 3, 1]
+    durations = series(9.0, 2.0, 3.0, 4.0, 5.0)
+    gaps = gaps_between(observed, durations)
+    assert gaps.flatten().tolist() == [0, 2, 5, 9, 5]
+    assert durations_of(gaps, observed).flatten().tolist() == [0, 2, 3, 4, 5]
+    assert gaps_between(series(1.0, 0.5, 1.0)).flatten().tolist() == [0, 1, 1.5]
+
+
+def test_what_is_left_after_cells_are_removed() -> None:
+    x = series(5.0, 5.0, 7.0, 7.0)
+    observed = series(1.0, 0.0, 1.0, 0.0)
+    gone = series(1.0, 1.0, 0.0, 1.0)
+    # The third value falls back to the one before it, and the fourth, which carried it on, with it.
+    assert left_after_removal(x, gone, observed).flatten().tolist() == [5, 5, 5, 5]
+    assert left_after_removal(x, series(1.0, 1.0, 0.5, 1.0), observed).flatten().tolist() == [5, 5, 6, 6]
+    assert left_after_removal(x, torch.ones_like(x), observed).flatten().tolist() == [5, 5, 7, 7]
+    # Where gaps are zero, what is gone is zero.
+    assert left_after_removal(
+        series(5.0, 0.0, 7.0), series(1.0, 1.0, 0.5), series(1.0, 0.0, 1.0)
+    ).flatten().tolist() == [
+        5,
+        0,
+        3.5,
+    ]
+    # All was measured: no zero means a gap.
+    assert left_after_removal(series(5.0, 0.0), series(1.0, 0.0), series(1.0, 1.0)).flatten().tolist() == [5, 5]
+
+
+def test_side_inputs_of_rows_by_hand() -> None:
+    observed = np.array([[[True, False], [False, True], [True, True]]])
+    side = SideInputs(np.array([2]), observed, {"age": np.array([[61.0]], dtype=np.float32)})
+    rows = torch.tensor([0, 1])  # asked twice about one instance
+    taken = {name: side.take(name, rows, (3, 2)) for name in ("lengths", "valid", "padding_mask", "attention_mask")}
+    assert taken["lengths"].tolist() == [2, 2]
+    assert taken["attention_mask"].tolist() == [[1, 1, 0]] * 2
+    assert taken["padding_mask"].tolist() == [[False, False, True]] * 2
+    assert side.take("gaps", rows, (3, 2))[0].tolist() == [[0, 0], [1, 1], [2, 1]]
+    assert side.take("age", rows, (3, 2)).tolist() == [[61.0], [61.0]]
+    assert SideInputs(None, None, {}).take("lengths", rows, (3, 2)).tolist() == [3, 3]
+    assert SideInputs(None, None, {}).take("observed", rows, (3, 2)).all()
+
+
+def test_the_cut_of_greatest_expected_f1() -> None:
+    """Sums .9, 1.7, 2.0, 2.1: 2 * .9 / 3.1 = .58, 3.4 / 4.1 = .83, 4.0 / 5.1 = .78, 4.2 / 6.1 = .69: two cells."""
+    assert best_cut(torch.tensor([[[0.9, 0.3], [0.8, 0.1]]])).tolist() == [[[1, 0], [1, 0]]]
+    # .5, .3, .3: 1.0 / 2.1 = .476, 1.6 / 3.1 = .516, 2.2 / 4.1 = .537: all of them.
+    assert best_cut(torch.tensor([[[0.5, 0.3], [0.3, 0.0]]])).tolist() == [[[1, 1], [1, 0]]]
+
+
+def test_cells_for_the_answer_go_first_only_where_its_class_is_sure() -> None:
+    """Ten cells, of which the first one alone is looked at: by size it is -3, in the order of deletion +2."""
+    attributions = np.zeros((2, 10, 1), dtype=np.float32)
+    attributions[:, 0], attributions[:, 1], attributions[:, 2] = -3.0, 2.0, 1.0
+    deletion = attributions.copy()
+    found = change_ranking(attributions, deletion, np.array([6.0, 0.0]))
+    assert np.argsort(-found[0, :, 0])[:3].tolist() == [1, 2, 0]
+    assert np.argsort(-found[1, :, 0])[:3].tolist() == [0, 1, 2]
+    assert sorted(found[0].ravel().tolist()) == pytest.approx([k / 10 for k in range(1, 11)])
+    assert np.argsort(-change_ranking(attributions, deletion)[0, :, 0])[:3].tolist() == [0, 1, 2]
+
+
+def test_which_answers_are_labels() -> None:
+    assert are_labels(np.array(["a", "b"]))
+    assert are_labels(np.array([0.0, 2.0]))
+    assert not are_labels(np.array([0.0, 0.5]))
+    assert not are_labels(np.array([[0.0, 1.0]]))
+    assert not are_labels(np.array([0.0, np.nan]))
+
+
+def test_which_answers_are_arrays() -> None:
+    assert _is_array([0.1, 0.9])
+    assert _is_array(np.array(["a"]))
+    for other in (None, torch.ones(2), {"p": 1}, "label", 0.5):
+        assert not _is_array(other)
+
+
+def test_a_further_input_may_be_one_number_an_instance() -> None:
+    assert check_extras({"ward": np.array([3, 4])}, 2)["ward"].tolist() == [3, 4]
+    for values in (np.array([3, 4, 5]), np.float64(3.0)):
+        with pytest.raises(ValueError, match="numbers for 2 instances"):
+            check_extras({"ward": values}, 2)
+
+
+def test_median_and_spreads_of_five_steps() -> None:
+    """Median 12 of 10, 11, 12, 14, 20; distances from it 2, 1, 0, 2, 8: median 2, upper quartile 2."""
+    x = series(14.0, 10.0, 12.0, 20.0, 11.0)
+    for found, factor in ((robust_spread(x, None), 1.4826), (background_spread(x, None), 0.8693)):
+        assert [part.item() for part in found] == pytest.approx([12, factor * 2])
+    # Without 20 and 14: median 11 of 10, 11, 12, distances 1, 0, 1, their lower median 1.
+    exists = series(0.0, 1.0, 1.0, 0.0, 1.0).bool()
+    assert [part.item() for part in robust_spread(x, exists)] == pytest.approx([11, 1.4826])
+    assert time_median(x, torch.zeros_like(x, dtype=torch.bool)).item() == 0
+    # Of 0 to 4 the distances from the median are 0, 1, 1, 2, 2: the upper quartile is the fourth of them.
+    assert background_spread(series(0.0, 1.0, 2.0, 3.0, 4.0), None)[1].item() == pytest.approx(0.8693 * 2)
+
+
+def test_means_of_windows_that_reach_over_the_ends() -> None:
+    x, weights = series(1.0, 3.0, 8.0, 4.0), series(1.0, 1.0, 0.0, 1.0)
+    assert windowed_mean(x, torch.ones_like(x), 1, 1).flatten().tolist() == pytest.approx([2, 4, 5, 6])
+    assert windowed_mean(x, weights, 1, 0).flatten().tolist() == pytest.approx([1, 2, 3, 4])
+    assert windowed_mean(x, weights, 0, 0).flatten().tolist() == pytest.approx([1, 3, 8, 4])
+
+
+def test_contributions_are_scaled_to_a_sum_without_turning_a_sign() -> None:
+    cells = torch.tensor([[[0.5, 0.0]], [[0.0, -0.5]], [[0.5, -0.5]], [[0.5, 0.0]], [[0.0, -0.5]], [[4.0, -1.0]]])
+    wanted = torch.tensor([0.3, -0.3, 0.0, -0.3, 0.0, 3.0])
+    scaled, possible = scaled_to(cells, wanted, torch.ones(6, 1, 2))
+    assert possible.tolist() == [True, True, True, False, False, True]
+    assert scaled.sum((1, 2)).tolist() == pytest.approx(wanted.tolist(), abs=1e-6)
+    # 4 s - 1 / s = 3 at s = 1.
+    assert scaled[5].flatten().tolist() == pytest.approx([4, -1])
