@@ -98,8 +98,8 @@ class Verdict:
 
     @property
     def headline(self) -> str:
-        """The most important sentence."""
-        return next((text for _, told in self.sections for text in told), "")
+        """The two most important sentences: what the change fits, and what was proven."""
+        return " ".join(self.sections[0][1][:2]) if self.sections else ""
 
     @property
     def exit_code(self) -> int:

@@ -81,7 +81,7 @@ def _integrate(
         cells = torch.where(settled[:, None, None], cells, found)
         missed = wanted - cells.flatten(1).sum(1)
         settled = missed.abs() <= needed
-        if bool(settled.all()):
+        if levels is quadratures[-1] or bool(settled.all()):
             break
     weight = cells.abs()
     total = weight.flatten(1).sum(1)
