@@ -87,11 +87,11 @@ def _trial(folder: Path, stays: int | None, window: str, keep: bool) -> dict[str
 def first_verdict(server: Deployment, window: str) -> None:
     """The reference, whose run begins when it is unpaused; then the audit of a window, which is triggered."""
     for dag in (REFERENCE, AUDIT):
-        server.wait(lambda dag=dag: server.call("GET", f"dags?dag_id_pattern={dag}")["dags"], 180, dag)  # type: ignore[misc]
+        server.wait(lambda dag=dag: server.call("GET", f"dags?dag_id_pattern={dag}")["dags"], 600, dag)  # type: ignore[misc]
     begun = time.perf_counter()
     server.call("PATCH", f"dags/{REFERENCE}", {"is_paused": False})
     runs = server.wait(
-        lambda: server.call("GET", f"dags/{REFERENCE}/dagRuns")["dag_runs"], 180, f"a run of {REFERENCE}"
+        lambda: server.call("GET", f"dags/{REFERENCE}/dagRuns")["dag_runs"], 600, f"a run of {REFERENCE}"
     )
     _finish(server, REFERENCE, str(runs[0]["dag_run_id"]), begun)
     begun = time.perf_counter()

@@ -44,7 +44,7 @@ class Deployment:
             )
 
     def run(self, *command: str) -> None:
-        done = subprocess.run([*AIRFLOW, *command], env=self.env, capture_output=True, text=True, timeout=300)
+        done = subprocess.run([*AIRFLOW, *command], env=self.env, capture_output=True, text=True, timeout=900)
         if done.returncode:
             raise AirflowError(
                 f"Expected airflow {' '.join(command)} to succeed, but it failed:\n{done.stderr[-3000:]}"
@@ -54,7 +54,7 @@ class Deployment:
         """Database, then the API server, since tasks that are queued before it fail; then the others."""
         self.run("db", "migrate")
         self.start("api", "api-server", "--host", "127.0.0.1", "--port", str(self.port), "--workers", "1")
-        self.wait(self.log_in, 180, "the API server")
+        self.wait(self.log_in, 600, "the API server")
         self.start_scheduling()
 
     def start_scheduling(self) -> None:
@@ -118,7 +118,7 @@ class Deployment:
             f"Expected {what} within {seconds} s, but waited in vain.\n{self.logs(list(self.processes))}"
         )
 
-    def wait_for_run(self, dag: str, run_id: str, seconds: float = 300) -> str:
+    def wait_for_run(self, dag: str, run_id: str, seconds: float = 900) -> str:
         def ended() -> str | None:
             state = self.call("GET", f"dags/{dag}/dagRuns/{run_id}")["state"]
             return state if state in ("success", "failed") else None

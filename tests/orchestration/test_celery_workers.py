@@ -84,10 +84,10 @@ def test_a_lost_worker_costs_time_and_nothing_else(tmp_path: Path, redis_port: i
         run = airflow.call("POST", f"dags/{DAG}/dagRuns", {"logical_date": None, "conf": {"window": "2026-02"}})
 
         held = root / "held"
-        airflow.wait(held.exists, 300, "a shard in the middle of its fit")
+        airflow.wait(held.exists, 900, "a shard in the middle of its fit")
         lost, shard = held.read_text().split()
         others = lambda: [p for p in root.glob("started-*") if p.read_text() not in ("", lost)]  # noqa: E731
-        airflow.wait(others, 120, "a shard on the other worker")
+        airflow.wait(others, 600, "a shard on the other worker")
         airflow.kill(lost)
         finished = {task["map_index"] for task in fits(airflow, run) if task["state"] == "success"}
         assert int(shard) not in finished

@@ -41,7 +41,7 @@ class Shell:
                 start_new_session=True,
             )  # fmt: skip
 
-    def type(self, line: str, seconds: float = 180) -> str:
+    def type(self, line: str, seconds: float = 600) -> str:
         """Run a line; what it printed. SQLite may be locked for a moment: tried again, as the page says."""
         for _ in range(8):
             code, printed = self._once(line, seconds)
@@ -117,7 +117,7 @@ def test_the_commands_of_the_guide_lead_to_verdicts(empty_machine: tuple[Shell, 
     for line in typed:
         printed = shell.type(line.replace(PORT, port).replace(*FIRST_MONTH))
         if "api-server" in line:
-            airflow.wait(airflow.log_in, 180, "the API server")
+            airflow.wait(airflow.log_in, 600, "the API server")
         elif f"unpause {REFERENCE}" in line:
             airflow.wait(lambda: succeeded(REFERENCE, "scheduled"), 400, "the reference")
         elif "trigger" in line:

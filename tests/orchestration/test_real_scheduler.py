@@ -30,7 +30,7 @@ def airflow(ward_root: Path) -> Iterator[Any]:
     server = deployment(ward_root.parent / "airflow", ward_root, mlflow_uri(ward_root))
     try:
         server.start_core()
-        server.wait(lambda: server.call("GET", f"dags?dag_id_pattern={DAG}")["dags"], 180, "the DAG")
+        server.wait(lambda: server.call("GET", f"dags?dag_id_pattern={DAG}")["dags"], 600, "the DAG")
         yield server
     finally:
         server.stop()
@@ -64,7 +64,7 @@ def test_an_audit_from_trigger_to_verdict_and_again(airflow: Any, ward_root: Pat
 
     # Unpaused, the scheduler makes the run of the last month, for which the ward has no stays: not green.
     airflow.call("PATCH", f"dags/{DAG}", {"is_paused": False})
-    scheduled = airflow.wait(lambda: airflow.call("GET", f"dags/{DAG}/dagRuns")["dag_runs"], 120, "the scheduled run")
+    scheduled = airflow.wait(lambda: airflow.call("GET", f"dags/{DAG}/dagRuns")["dag_runs"], 600, "the scheduled run")
     audited = airflow.wait_for_run(DAG, scheduled[0]["dag_run_id"]) == "success"
     assert audited == bool(audits(ward_root, scheduled[0]["data_interval_start"][:7]))
 
@@ -103,7 +103,7 @@ def test_an_asset_event_names_the_window(airflow: Any, ward_root: Path) -> None:
         lambda: [
             run for run in airflow.call("GET", f"dags/{DAG}/dagRuns?limit=100")["dag_runs"]
             if run["run_type"] == "asset_triggered"
-        ], 120, "the triggered run",
+        ], 600, "the triggered run",
     )  # fmt: skip
     assert airflow.wait_for_run(DAG, runs[0]["dag_run_id"]) == "success"
     (march,) = audits(ward_root, "2026-03")
@@ -121,7 +121,7 @@ def test_a_backfill_audits_each_month_once(airflow: Any, ward_root: Path) -> Non
         states = [run["state"] for run in runs if run["run_type"] == "backfill"]
         return states if len(states) == 2 and {"queued", "running"}.isdisjoint(states) else None
 
-    assert airflow.wait(done, 300, "the backfill") == ["success", "success"]
+    assert airflow.wait(done, 900, "the backfill") == ["success", "success"]
     assert [len(audits(ward_root, window)) for window in ("2026-01", "2026-02")] == [1, 1]
 
 
