@@ -41,11 +41,20 @@ def reported(as_json: bool = False) -> Iterator[None]:
         raise
     except Exception as error:
         message = error.message if isinstance(error, click.ClickException) else str(error)
-        message = printable(without_secrets(message.strip() or type(error).__name__))
+        message = printable(without_secrets((message.strip() or type(error).__name__) + _where_looked(error)))
         if as_json:
             click.echo(json.dumps({"state": "error", "error": message, "type": type(error).__name__}))
             sys.exit(EXIT_ERROR)
         raise CommandError(message) from error
+
+
+def _where_looked(error: Exception) -> str:
+    """For a model, version or run that MLflow does not find: the store that was asked, and how to name another."""
+    if getattr(error, "error_code", None) != "RESOURCE_DOES_NOT_EXIST":
+        return ""
+    import mlflow
+
+    return f" in {mlflow.get_tracking_uri()}; --tracking-uri or MLFLOW_TRACKING_URI names another store."
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 import mlflow
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -89,6 +90,14 @@ def test_an_error_is_one_line_with_the_way_out(
     assert len(done.output.strip().splitlines()) == 1
     assert way_out in done.output
     assert not any(tmp_path.iterdir())
+
+
+def test_a_model_that_is_not_found_names_the_store_that_was_asked(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.zeros((2, 4, 1)))
+    store = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    done = CliRunner().invoke(main, ["explain", "models:/m/1", str(tmp_path / "x.npy"), "--tracking-uri", store])
+    assert done.exit_code == 3
+    assert f" in {store}; --tracking-uri or MLFLOW_TRACKING_URI names another store." in done.output
 
 
 def test_an_error_as_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
