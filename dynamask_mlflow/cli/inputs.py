@@ -43,7 +43,7 @@ _OPTIONS = [
         type=click.Choice(["seconds", "minutes", "hours", "days"]),
         help="Table: count timestamps in whole units from the first row of their sequence.",
     ),
-    click.option("--fill", default="error", show_default=True, help="Table: gaps: error, forward, or a number."),
+    click.option("--fill", default="error", show_default=True, help="Table: gaps: error, forward, a number, or nan."),
 ]
 
 

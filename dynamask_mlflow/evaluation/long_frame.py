@@ -76,8 +76,8 @@ def sequences_from_long_frame(df: pd.DataFrame, columns: Columns, fill: str | fl
             i, t, c = (int(place) for place in np.argwhere(missing)[0])
             raise ValueError(
                 f"Expected a finite value of every channel at every time, but {int(missing.sum())} are missing, the "
-                f"first of {names[c]!r} of {str(ids[i])!r} at {str(times[t])!r}. Fill them with fill='forward' or a "
-                "number (--fill of the commands)."
+                f"first of {names[c]!r} of {str(ids[i])!r} at {str(times[t])!r}. Fill them with fill='forward', a "
+                "number, or nan for a model that takes NaN (--fill of the commands)."
             )
         x = _filled(x, fill)
     labels = None if targets is None else _targets(df, columns, targets, ids, times)

@@ -286,8 +286,8 @@ def _with_time_axis(y: Tensor, steps: int, *, classes: bool) -> Tensor:
     return y
 
 
-def as_inputs(x: NDArray[Any] | Tensor) -> Tensor:
-    """Check (N, T, d), finite, not empty; cast to float32."""
+def as_inputs(x: NDArray[Any] | Tensor, *, nan: bool = False) -> Tensor:
+    """Check (N, T, d), finite or NaN where a model takes it (`nan`), not empty; cast to float32."""
     inputs = as_numbers(x, "x")
     if inputs.ndim != 3 or 0 in inputs.shape:
         raise ValueError(f"Expected x of shape (N, T, d) with N, T, d >= 1, but got {tuple(inputs.shape)}.")
@@ -296,11 +296,11 @@ def as_inputs(x: NDArray[Any] | Tensor) -> Tensor:
     if _unreadable(inputs):
         raise ValueError(f"Expected a dense x (`x.to_dense()`), but got {_kind(inputs)}.")
     inputs = inputs.float()
-    bad = int((~torch.isfinite(inputs)).sum())
+    bad = int((torch.isinf(inputs) if nan else ~torch.isfinite(inputs)).sum())
     if bad:
         raise ValueError(
-            f"Expected finite x, but {bad} cells are NaN or infinite. Impute them first, and pass `observed` to tell "
-            "which cells were measured."
+            f"Expected finite x, but {bad} cells are {'' if nan else 'NaN or '}infinite. Fill them as they were filled "
+            "for the model's training."
         )
     return inputs
 
