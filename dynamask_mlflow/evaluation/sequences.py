@@ -245,20 +245,20 @@ def _numbers(x: ArrayLike) -> NDArray[np.float32]:
     if np.iscomplexobj(raw):
         raise ValueError(f"Expected x to hold real numbers, but got {raw.dtype}.")
     if raw.ndim != 3 or 0 in raw.shape:
-        raise ValueError(f"Expected x of shape (N, T, d), none of them 0, but got {raw.shape}.")
+        flat = " Make a step's values channels, x.reshape(N, T, -1), and undo it in the model." if raw.ndim > 3 else ""
+        raise ValueError(f"Expected x of shape (N, T, d), none of them 0, but got {raw.shape}.{flat}")
     with np.errstate(over="ignore"):
         return np.asarray(raw, dtype=np.float32)
 
 
 def _refuse_infinite(sequences: Sequences) -> None:
-    if not _anywhere(np.isinf, sequences.x):
-        return
-    bad = np.isinf(sequences.x)
-    i, t, c = (int(v) for v in np.argwhere(bad)[0])
-    raise ValueError(
-        f"Expected finite x, or NaN where a cell was not measured, but {int(bad.sum())} cells are infinite, the first at "
-        f"id {sequences.ids[i]!r}, time {sequences.times[t]!r}, channel {sequences.channel_names[c]!r}."
-    )
+    if _anywhere(np.isinf, sequences.x):
+        bad = np.isinf(sequences.x)
+        i, t, c = (int(v) for v in np.argwhere(bad)[0])
+        raise ValueError(
+            f"Expected finite x, or NaN where nothing was measured, but {int(bad.sum())} cells are infinite, the first "
+            f"at id {sequences.ids[i]!r}, time {sequences.times[t]!r}, channel {sequences.channel_names[c]!r}."
+        )
 
 
 def _anywhere(question: np.ufunc, x: NDArray[Any]) -> bool:

@@ -56,7 +56,8 @@ def explain(
             gradients where there are any, or of numpy arrays. Without gradients `forward_budget` forward passes explain
             an instance. What else its arguments name (lengths, mask, static, ...) it is given; `inputs`, `layout` and
             `output_key` say more.
-        x: (N, T, d), finite, or NaN where a cell was not measured, for models that take it; or (N, T d) with shape=(T, d), for models that take windows in one row.
+        x: (N, T, d), finite, or NaN where a cell was not measured, for models that take it; or (N, T d) with
+            shape=(T, d), for models that take windows in one row.
         task: "classification" or "regression".
         lengths: (N,) how many steps of each sequence exist; the rest is padding.
         observed: (N, T, d) which cells were measured. The others keep their values and are never salient.

@@ -84,8 +84,9 @@ class SideInputs:
 def without_nan(x: NDArray[Any], side: SideInputs) -> tuple[NDArray[Any], SideInputs]:
     """x with NaN filled, and `side` that knows where it was; both as they are where there is none.
 
-    NaN in the padding is 0 and means nothing. Another cell is filled by the value before it, at the start of a sequence by the first one measured, in a channel that was
-    never measured by 0. What fills it is never given to the model.
+    NaN in the padding is 0 and means nothing. Another cell is filled by the value before it, at the start of a
+    sequence by the first one measured, in a channel that was never measured by 0. What fills it is never given to the
+    model.
 
     Example:
         >>> x, side = without_nan(np.array([[[np.nan], [2.0], [np.nan], [4.0]]]), SideInputs())

@@ -107,7 +107,9 @@ def test_sequences_with_nan_are_saved_taken_and_predicted_as_they_are(x: NDArray
     explainer = Explainer(FillsInside(), "regression", ExplainConfig(progress=False))
     np.testing.assert_allclose(explainer.predict(some.x, some).ravel(), numbers(x[[2, 0]]), rtol=1e-6)
     masks = explainer.masks_of(some)
-    np.testing.assert_array_equal(masks.masks, explain(FillsInside(), x[[2, 0]], task="regression", progress=False).masks)
+    np.testing.assert_array_equal(
+        masks.masks, explain(FillsInside(), x[[2, 0]], task="regression", progress=False).masks
+    )
 
 
 def test_nan_in_the_padding_means_nothing(x: NDArray[np.float32]) -> None:
