@@ -77,7 +77,7 @@ def sequences_from_long_frame(df: pd.DataFrame, columns: Columns, fill: str | fl
             raise ValueError(
                 f"Expected a finite value of every channel at every time, but {int(missing.sum())} are missing, the "
                 f"first of {names[c]!r} of {str(ids[i])!r} at {str(times[t])!r}. Fill them with fill='forward', a "
-                "number, or nan for a model that takes NaN (--fill of the commands)."
+                f"number, or nan for a model that takes NaN (--fill of the commands).{_other_starts(times, columns)}"
             )
         x = _filled(x, fill)
     labels = None if targets is None else _targets(df, columns, targets, ids, times)
@@ -92,6 +92,18 @@ def sequences_from_long_frame(df: pd.DataFrame, columns: Columns, fill: str | fl
     )
 
 
+_WAY_OUT = (
+    "since_start='minutes' (or seconds, hours, days; --since-start of the commands) counts times from each "
+    "sequence's own first row."
+)
+
+
+def _other_starts(times: list[Any], columns: Columns) -> str:
+    """The way out where timestamps are missing because sequences begin at different dates."""
+    counted = columns.since_start is not None or all(isinstance(time, int | float | np.number) for time in times)
+    return "" if counted else f" If sequences begin at different dates, {_WAY_OUT}"
+
+
 def _since_start(df: pd.DataFrame, id: str, time: str, unit: str) -> pd.Series[Any]:
     """Whole units since each id's first row."""
     import pandas as pd
@@ -104,7 +116,8 @@ def _since_start(df: pd.DataFrame, id: str, time: str, unit: str) -> pd.Series[A
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that the format is found out row by row
-            times = times if times.dtype.kind == "m" else pd.to_datetime(times)
+            # Offsets may change within a sequence, as they do when summer time begins.
+            times = times if times.dtype.kind == "m" else pd.to_datetime(times, utc=True)
     except (ValueError, TypeError) as error:
         raise ValueError(f"Expected timestamps in {time!r} for since_start={unit!r}, but {error}.") from error
     seconds = (times - times.groupby(df[id]).transform("min")).dt.total_seconds()
@@ -123,19 +136,15 @@ def _check_grid(
 ) -> None:
     """A grid too large is refused before it is made; one that is nearly empty gives a warning."""
     share, limit = rows / int(lengths.sum()), max_size()
-    way_out = (
-        "since_start='minutes' (or seconds, hours, days; --since-start of the commands) counts times from each "
-        "sequence's own first row."
-    )
     if 4 * prod(shape) > limit:
         raise ValueError(
             f"Expected at most {limit:,} bytes, but the grid of all ids, times and channels, {shape}, would take "
-            f"{4 * prod(shape):,}. {way_out}"
+            f"{4 * prod(shape):,}. {_WAY_OUT}"
         )
     if share < _SPARSE and columns.since_start is None:
         say(
             f"dynamask: the rows fill {100 * share:.1f} % of the grid of all {shape[1]} times of {columns.time!r}: the "
-            f"sequences have few times in common. {way_out}"
+            f"sequences have few times in common. {_WAY_OUT}"
         )
 
 
