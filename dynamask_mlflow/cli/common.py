@@ -19,6 +19,20 @@ from dynamask_mlflow._secrets import without_secrets
 from dynamask_mlflow._states import EXIT_ERROR
 
 Command = Callable[..., Any]
+
+
+def _is_address(context: click.Context, parameter: click.Parameter, given: str) -> str:
+    """Refuse what MLflow would take for a logged model's own id, or for a path, and fail with in its own words."""
+    versioned = not given.startswith("models:/") or given.startswith("models:/m-") or bool(set("@/") & set(given[8:]))
+    if (":/" in given and versioned) or Path(given).exists():
+        return given
+    raise click.BadParameter(
+        f"expected models:/NAME/VERSION, models:/NAME@ALIAS, models:/ID of a logged model, runs:/..., or a folder, but "
+        f"got {given!r}."
+    )
+
+
+MODEL = click.argument("model", callback=_is_address)
 TRACKING = click.option("--tracking-uri", default=None, help="MLflow's; by default what MLflow is set to.")
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 
@@ -54,7 +68,7 @@ def _where_looked(error: Exception) -> str:
         return ""
     import mlflow
 
-    return f" in {mlflow.get_tracking_uri()}; --tracking-uri or MLFLOW_TRACKING_URI names another store."
+    return f" (in {mlflow.get_tracking_uri()}; --tracking-uri or MLFLOW_TRACKING_URI names another store)"
 
 
 @contextmanager

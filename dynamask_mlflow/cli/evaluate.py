@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dynamask_mlflow.cli.common import AS_JSON, TRACKING, parse_settings, quiet, read_settings, reported, track
+from dynamask_mlflow.cli.common import AS_JSON, MODEL, TRACKING, parse_settings, quiet, read_settings, reported, track
 from dynamask_mlflow.cli.inputs import Reading, data_options, open_data
 from dynamask_mlflow.cli.open_model import logged_settings
 from dynamask_mlflow.cli.setting_flags import given_settings, setting_flags
@@ -27,7 +27,7 @@ SHOWN = ("area", "entropy_normalized", "ce", "acc", "squared_error", "comprehens
 
 
 @click.command()
-@click.argument("model")
+@MODEL
 @click.argument("data")
 @data_options
 @click.option("--task", type=click.Choice(list(TYPES)), help="For models that do not say what they are.")

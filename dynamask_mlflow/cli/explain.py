@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dynamask_mlflow.cli.common import AS_JSON, TRACKING, parse_settings, quiet, read_settings, reported, tell, track
+from dynamask_mlflow.cli.common import (
+    AS_JSON,
+    MODEL,
+    TRACKING,
+    parse_settings,
+    quiet,
+    read_settings,
+    reported,
+    tell,
+    track,
+)
 from dynamask_mlflow.cli.explain_since import Times, explain_since, say_change, top_moves
 from dynamask_mlflow.cli.inputs import Reading, data_options, open_data
 from dynamask_mlflow.cli.open_model import logged_settings, open_model
@@ -29,7 +39,7 @@ FILES = (".npz", ".csv", ".parquet")
 
 
 @click.command()
-@click.argument("model")
+@MODEL
 @click.argument("data")
 @data_options
 @click.option("--task", type=click.Choice(["classification", "regression"]), help="For models that do not say.")

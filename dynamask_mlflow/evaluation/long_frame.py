@@ -42,6 +42,8 @@ def sequences_from_long_frame(df: pd.DataFrame, columns: Columns, fill: str | fl
     wanted += [name for name in (values, targets) if name is not None]
     if not hasattr(df, "columns"):
         raise ValueError(f"Expected a table (pandas.DataFrame), but got {type(df).__name__}.")
+    if not set(wanted) <= set(df.columns) and set(wanted) <= {*df.columns, *df.index.names}:
+        df = df.reset_index()
     absent = [name for name in wanted if name not in df.columns]
     if absent:
         raise ValueError(f"Expected columns {wanted}, but {absent} are not among {list(df.columns)}.")
@@ -169,7 +171,9 @@ def _wide(df: pd.DataFrame, id: str, time: str, channels: Sequence[str] | str, v
     if repeated.any():
         first = df.loc[repeated, keys].iloc[0].to_dict()
         raise ValueError(
-            f"Expected one row for each {keys}, but {int(repeated.sum())} are repeated, the first {first}."
+            f"Expected one row for each {keys}, but {int(repeated.sum())} are repeated, the first {first}. Take one "
+            "of them or their mean first, such as table.groupby([...], as_index=False).mean(), or count since_start in "
+            "smaller units."
         )
     if isinstance(channels, str):
         return df.pivot(index=[id, time], columns=channels, values=values)

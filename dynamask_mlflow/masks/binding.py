@@ -64,7 +64,7 @@ class Binding:
         )
         if binding.widened and config.method in _ONE_INPUT_ONLY:
             raise ConfigError(
-                f"Expected a model of one input, without NaN, for method {config.method!r}, but it is also given "
+                f"Expected a model of one input for method {config.method!r}, but it is also given "
                 f"{', '.join(binding._further()) or 'NaN where cells were not measured'}."
             )
         for name, width in binding._static():

@@ -97,7 +97,15 @@ def test_a_model_that_is_not_found_names_the_store_that_was_asked(tmp_path: Path
     store = f"sqlite:///{tmp_path / 'mlflow.db'}"
     done = CliRunner().invoke(main, ["explain", "models:/m/1", str(tmp_path / "x.npy"), "--tracking-uri", store])
     assert done.exit_code == 3
-    assert f" in {store}; --tracking-uri or MLFLOW_TRACKING_URI names another store." in done.output
+    assert f"(in {store}; --tracking-uri or MLFLOW_TRACKING_URI names another store)" in done.output
+
+
+@pytest.mark.parametrize("command", ["explain", "evaluate"])
+@pytest.mark.parametrize("model", ["icu", "models:/icu"])
+def test_what_is_no_address_of_a_model_is_wrong_usage(command: str, model: str) -> None:
+    done = CliRunner().invoke(main, [command, model, "x.npz"])
+    assert done.exit_code == 2
+    assert "models:/NAME/VERSION, models:/NAME@ALIAS" in " ".join(done.output.split())
 
 
 def test_an_error_as_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

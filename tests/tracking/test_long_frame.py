@@ -119,6 +119,12 @@ def test_cells_may_stay_missing_for_a_model_that_takes_nan() -> None:
     np.testing.assert_array_equal(found.features[:, :, 1], [[1, np.nan, 3], [4, 5, 0]])
 
 
+def test_ids_and_times_may_stand_in_the_index() -> None:
+    columns: dict[str, Any] = {"id": "pump", "time": "at", "channels": ["flow"], "since_start": "minutes", "fill": 0.0}
+    found = mlflow.data.from_long_frame(plant().set_index(["pump", "at"]), **columns)
+    assert found.digest == mlflow.data.from_long_frame(plant(), **columns).digest
+
+
 def test_sequences_with_hardly_a_time_in_common_are_told_the_way_out(caplog: pytest.LogCaptureFixture) -> None:
     later = [plant().assign(pump=str(n), at=plant()["at"] + pd.Timedelta(n, "D")) for n in range(40)]
     table = pd.concat(later).drop_duplicates(["pump", "at"])
