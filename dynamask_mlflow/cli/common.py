@@ -21,18 +21,6 @@ from dynamask_mlflow._states import EXIT_ERROR
 Command = Callable[..., Any]
 
 
-def _is_address(context: click.Context, parameter: click.Parameter, given: str) -> str:
-    """Refuse what MLflow would take for a logged model's own id, or for a path, and fail with in its own words."""
-    versioned = not given.startswith("models:/") or given.startswith("models:/m-") or bool(set("@/") & set(given[8:]))
-    if (":/" in given and versioned) or Path(given).exists():
-        return given
-    raise click.BadParameter(
-        f"expected models:/NAME/VERSION, models:/NAME@ALIAS, models:/ID of a logged model, runs:/..., or a folder, but "
-        f"got {given!r}."
-    )
-
-
-MODEL = click.argument("model", callback=_is_address)
 TRACKING = click.option("--tracking-uri", default=None, help="MLflow's; by default what MLflow is set to.")
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 
@@ -90,6 +78,16 @@ def _links_of_runs(shown: bool) -> Iterator[None]:
 def tell(text: str, **style: Any) -> None:
     """One line on stdout with names of others in it: what a terminal would take for an order is escaped."""
     click.secho(printable(text), **style)
+
+
+def check_address(model: str) -> None:
+    """Refuse what is no address: MLflow takes a name alone for a logged model's own id, or for a path."""
+    versioned = not model.startswith("models:/") or model.startswith("models:/m-") or bool(set("@/") & set(model[8:]))
+    if not (":/" in model and versioned) and not Path(model[:200]).exists():
+        raise ValueError(
+            "Expected models:/NAME/VERSION, models:/NAME@ALIAS, models:/ID of a logged model, runs:/..., or a folder, "
+            f"but got {model[:200]!r}."
+        )
 
 
 def track(uri: str | None) -> None:

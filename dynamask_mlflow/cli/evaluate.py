@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dynamask_mlflow.cli.common import AS_JSON, MODEL, TRACKING, parse_settings, quiet, read_settings, reported, track
+from dynamask_mlflow.cli.common import (
+    AS_JSON,
+    TRACKING,
+    check_address,
+    parse_settings,
+    quiet,
+    read_settings,
+    reported,
+    track,
+)
 from dynamask_mlflow.cli.inputs import Reading, data_options, open_data
 from dynamask_mlflow.cli.open_model import logged_settings
 from dynamask_mlflow.cli.setting_flags import given_settings, setting_flags
@@ -27,7 +36,7 @@ SHOWN = ("area", "entropy_normalized", "ce", "acc", "squared_error", "comprehens
 
 
 @click.command()
-@MODEL
+@click.argument("model")
 @click.argument("data")
 @data_options
 @click.option("--task", type=click.Choice(list(TYPES)), help="For models that do not say what they are.")
@@ -55,6 +64,7 @@ def evaluate(model: str, data: str, as_json: bool, **options: Any) -> None:
     dynamask-mlflow evaluate models:/icu-mortality@champion stays.npz --json | jq .metrics
     """
     with reported(as_json):
+        check_address(model)
         track(options.pop("tracking_uri"))
         given = {name: options.pop(name) for name in Reading.__dataclass_fields__}
         with quiet():

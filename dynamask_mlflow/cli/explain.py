@@ -11,8 +11,8 @@ import click
 
 from dynamask_mlflow.cli.common import (
     AS_JSON,
-    MODEL,
     TRACKING,
+    check_address,
     parse_settings,
     quiet,
     read_settings,
@@ -39,7 +39,7 @@ FILES = (".npz", ".csv", ".parquet")
 
 
 @click.command()
-@MODEL
+@click.argument("model")
 @click.argument("data")
 @data_options
 @click.option("--task", type=click.Choice(["classification", "regression"]), help="For models that do not say.")
@@ -79,6 +79,7 @@ def explain(model: str, data: str, as_json: bool, **options: Any) -> None:
         out, asked = options["out"], _asked(options)
         if out is not None and out.suffix not in FILES:
             raise ValueError(f"Expected --out to end in {', '.join(FILES)}, but got {out}.")
+        check_address(model)
         track(options["tracking_uri"])
         given = {name: options[name] for name in Reading.__dataclass_fields__}
         with quiet():

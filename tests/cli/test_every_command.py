@@ -8,11 +8,13 @@ from pathlib import Path
 
 import click
 import mlflow
-import numpy as np
 import pytest
 from click.testing import CliRunner
+from mlflow.exceptions import MlflowException
+from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST
 
 from dynamask_mlflow.cli import main
+from dynamask_mlflow.cli.common import CommandError, reported
 
 
 def _leaves(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -49,6 +51,7 @@ def test_every_command_that_gives_a_result_prints_it_as_json() -> None:
     assert without <= NO_JSON
 
 
+@pytest.mark.slow
 def test_tables_to_a_registered_model_as_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("duckdb")
     monkeypatch.chdir(tmp_path)
@@ -92,19 +95,20 @@ def test_an_error_is_one_line_with_the_way_out(
     assert not any(tmp_path.iterdir())
 
 
-def test_a_model_that_is_not_found_names_the_store_that_was_asked(tmp_path: Path) -> None:
-    np.save(tmp_path / "x.npy", np.zeros((2, 4, 1)))
-    store = f"sqlite:///{tmp_path / 'mlflow.db'}"
-    done = CliRunner().invoke(main, ["explain", "models:/m/1", str(tmp_path / "x.npy"), "--tracking-uri", store])
-    assert done.exit_code == 3
-    assert f"(in {store}; --tracking-uri or MLFLOW_TRACKING_URI names another store)" in done.output
+def test_what_is_not_found_names_the_store_that_was_asked(tmp_path: Path) -> None:
+    mlflow.set_tracking_uri(f"sqlite:///{tmp_path / 'mlflow.db'}")
+    with pytest.raises(CommandError) as told, reported():
+        raise MlflowException("Run with id=abc not found", RESOURCE_DOES_NOT_EXIST)
+    assert f"(in {mlflow.get_tracking_uri()}; --tracking-uri or MLFLOW_TRACKING_URI names another store)" in str(
+        told.value
+    )
 
 
 @pytest.mark.parametrize("command", ["explain", "evaluate"])
 @pytest.mark.parametrize("model", ["icu", "models:/icu"])
-def test_what_is_no_address_of_a_model_is_wrong_usage(command: str, model: str) -> None:
+def test_what_is_no_address_of_a_model_is_told_the_forms(command: str, model: str) -> None:
     done = CliRunner().invoke(main, [command, model, "x.npz"])
-    assert done.exit_code == 2
+    assert done.exit_code == 3
     assert "models:/NAME/VERSION, models:/NAME@ALIAS" in " ".join(done.output.split())
 
 

@@ -64,7 +64,8 @@ def test_what_the_demo_says_to_type_next_works_as_typed(
 ) -> None:
     folder, output = demo
     monkeypatch.chdir(folder)
-    export, explain, evaluate = (shlex.split(line) for line in output.splitlines()[-3:])
+    told = output.split("On the same model and data:\n")[1].splitlines()
+    export, explain, evaluate = (shlex.split(line) for line in told[:3])
     monkeypatch.setenv(*export[1].split("=", 1))
     assert evaluate[1] == "evaluate"
     done = CliRunner().invoke(main, explain[1:])
