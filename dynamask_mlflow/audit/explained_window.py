@@ -1,4 +1,4 @@
-"""What an audit keeps of explained stays: where each mask looks, what it is worth, what its inputs were like."""
+"""What an audit keeps of explained stays: where each mask looks, how faithful it is, what its inputs were like."""
 
 from __future__ import annotations
 
@@ -87,6 +87,16 @@ class ExplainedWindow:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    @property
+    def task(self) -> str:
+        """Of the model."""
+        return "regression" if "squared_error" in self.numbers else "classification"
+
+    @property
+    def first_failure(self) -> str:
+        """Why the first of the stays failed; empty if none did."""
+        return next(iter(self.failures.values()), "")
 
     @property
     def usable(self) -> NDArray[np.bool_]:

@@ -19,11 +19,17 @@ from dynamask_mlflow.audit.errors import AuditError
 from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.models import ModelRef, resolve_model
 from dynamask_mlflow.audit.records import AuditSource, ShardGroup, StaySource
-from dynamask_mlflow.audit.reference import with_outcomes
 from dynamask_mlflow.audit.shards import gather, plan_shards, writable_store
 from dynamask_mlflow.audit.statistics import Shift, compare_versions, paired_performance, paired_shift
 from dynamask_mlflow.audit.verdict import PERFORMANCE_NAMES, change, noun, number, percent, points
-from dynamask_mlflow.audit.windows import check_attributes, draw, find_rows, parse_window, with_attributes
+from dynamask_mlflow.audit.windows import (
+    check_attributes,
+    draw,
+    find_rows,
+    parse_window,
+    with_attributes,
+    with_outcomes,
+)
 from dynamask_mlflow.audit.workers import Progress, Workers
 
 GATE, GATE_REASONS = "dynamask.gate", "dynamask.gate_reasons"
@@ -227,7 +233,7 @@ def _faithful(before: ExplainedWindow, now: ExplainedWindow, limits: GateLimits,
 
 def _predictions(before: ExplainedWindow, now: ExplainedWindow, limits: GateLimits) -> list[Check]:
     old, new, outcomes = before.numbers["risk"], now.numbers["risk"], now.numbers["label"]
-    task = "regression" if "squared_error" in now.numbers else "classification"
+    task = now.task
     scale = 1.0 if task == "classification" else max(float(old.std()), 1e-12)
     mean = paired_shift(old, new, now.patients)
     text = f"The mean {noun(task)} is {number(mean.current)} instead of {number(mean.reference)} ({change(mean)})."
@@ -274,7 +280,7 @@ def _group(name: str, before: ExplainedWindow, now: ExplainedWindow, limits: Gat
     shift = compare_versions(before.shares, now.shares)
     channel, largest = now.channel_names[shift.channel], float(shift.channel_shift[shift.channel])
     old, new = before.numbers["risk"], now.numbers["risk"]
-    task = "regression" if "squared_error" in now.numbers else "classification"
+    task = now.task
     scale = 1.0 if task == "classification" else max(float(old.std()), 1e-12)
     mean = paired_shift(old, new, now.patients)
     text = f"In {name} the mean {noun(task)} is {number(mean.current)} instead of {number(mean.reference)}."

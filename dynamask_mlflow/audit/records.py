@@ -82,7 +82,7 @@ class Request:
     @property
     def root(self) -> Path:
         """The store as a folder."""
-        return Path(self.store.removeprefix("file://"))
+        return Path(self.store)
 
     @property
     def stays(self) -> StaySource:

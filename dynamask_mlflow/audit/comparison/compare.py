@@ -89,7 +89,7 @@ def compare_windows(
         "reference_instances": int(before.sum()),
         "sampled": len(current) + len(current.failures),
         "failures": len(current.failures),
-        "first_failure": next(iter(current.failures.values()), ""),
+        "first_failure": current.first_failure,
         "idle": len(current) - int(now.sum()),
         "blockers": blockers,
         "trust": trust_of(current, config),
@@ -160,7 +160,7 @@ def _predictions(
     draws = both.draws
     if np.array_equal(draws.patients, drawn.draws.patients) and np.array_equal(draws.current, drawn.draws.current):
         draws = drawn.draws  # the same stays: their permutations are there
-    task = _task(reference)
+    task = reference.task
 
     def number(name: str) -> Any:
         known = all(name in part.numbers for part in parts)
@@ -185,11 +185,7 @@ def _calibration_trend(
         return None
     both = _Pair(parts[:1], parts[1:], config, lambda part: np.isfinite(part.numbers["risk"]))
     risk, outcomes = both.join(lambda part: part.numbers["risk"]), both.join(lambda part: part.numbers["label"])
-    return staged_calibration_test(risk, outcomes, both.draws, _task(reference))
-
-
-def _task(reference: ExplainedWindow) -> str:
-    return "regression" if "squared_error" in reference.numbers else "classification"
+    return staged_calibration_test(risk, outcomes, both.draws, reference.task)
 
 
 class _Pair(Generic[Stays]):

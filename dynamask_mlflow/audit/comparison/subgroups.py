@@ -14,7 +14,6 @@ from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.statistics import (
     FEW,
-    SETTLED,
     Bools,
     Effect,
     Floats,
@@ -90,9 +89,10 @@ def compare_subgroups(
     patients = np.concatenate([part.patients for part in parts])
     numbers = _numbers(parts)
     draws = Permutations(now, patients, config.permutations, config.seed + _SEED)
-    labels, shifts = draws.few, group_drift(numbers, draws.few, patients, members)
-    if min(shift.p_value for shift in shifts) <= SETTLED:
-        labels, shifts = draws.all, group_drift(numbers, draws.all, patients, members)
+    labels, shifts = draws.staged(
+        lambda labels: (labels, group_drift(numbers, labels, patients, members)),
+        lambda found: min(shift.p_value for shift in found[1]),
+    )
     by_channel = np.concatenate([part.by_channel for part in parts])
     summaries = [
         GroupSummary(
@@ -150,7 +150,7 @@ def _attention(values: Floats, labels: Labels, patients: Any) -> Effect:
 
 def _auroc(current: ExplainedWindow, member: Bools) -> float | None:
     outcomes = current.numbers.get("label")
-    if outcomes is None or "squared_error" in current.numbers:
+    if outcomes is None or current.task == "regression":
         return None
     chosen = member & np.isfinite(outcomes)
     if min((outcomes[chosen] == kind).sum() for kind in (0, 1)) < _CASES:
