@@ -30,7 +30,7 @@ from dynamask_mlflow.audit.comparison import MadeFrom
 from dynamask_mlflow.audit.errors import AuditError
 from dynamask_mlflow.audit.gate import GATE, GATE_REASONS
 from dynamask_mlflow.audit.history import AuditEntry, audit_history, episodes
-from dynamask_mlflow.audit.records import EXPERIMENT
+from dynamask_mlflow.audit.identity import EXPERIMENT
 from dynamask_mlflow.audit.runs import download
 
 FORMAT = 1

@@ -248,6 +248,21 @@ class ExplainedWindow:
         )
 
 
+def joined_attributes(parts: Sequence[ExplainedWindow]) -> dict[str, NDArray[np.str_]]:
+    """name -> values of all stays of the parts, one part after the other, for the attributes that all parts have."""
+    shared = [name for name in parts[0].attributes if all(name in part.attributes for part in parts)]
+    return {name: np.concatenate([part.attributes[name] for part in parts]) for name in shared}
+
+
+def members(column: NDArray[np.str_]) -> dict[str, NDArray[np.bool_]]:
+    """value -> which stays have it, for the known values of an attribute.
+
+    >>> members(np.array(["male", "", "female"]))["male"].tolist()
+    [True, False, False]
+    """
+    return {value: column == value for value in sorted(set(column.tolist()) - {""})}
+
+
 def _predicted(stored: Mapping[str, NDArray[Any]]) -> PredictedStays | None:
     found = {name.removeprefix(_PREDICTED): stored[name] for name in stored if name.startswith(_PREDICTED)}
     return PredictedStays(found.pop("ids"), found.pop("patients"), found) if found else None

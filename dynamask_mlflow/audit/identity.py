@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from dynamask_mlflow._provenance import digest
 from dynamask_mlflow.audit.errors import AuditError
 
+EXPERIMENT = "dynamask-audits"  # of MLflow, where audits and references go unless told otherwise
 DEFAULT_SITE = "default"
 _SITE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,49}")
 

@@ -21,7 +21,7 @@ from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.errors import AuditError
 from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.history import AuditEntry, audit_history
-from dynamask_mlflow.audit.records import EXPERIMENT
+from dynamask_mlflow.audit.identity import EXPERIMENT
 from dynamask_mlflow.audit.reporting import comparison_files, verdict_files
 from dynamask_mlflow.audit.runs import (
     close_run,

@@ -9,7 +9,7 @@ from pathlib import Path
 from dynamask_mlflow._model_uri import registered_name
 from dynamask_mlflow.audit import tags as t
 from dynamask_mlflow.audit.history import audit_history
-from dynamask_mlflow.audit.records import EXPERIMENT
+from dynamask_mlflow.audit.identity import EXPERIMENT
 from dynamask_mlflow.audit.shards import checked_store
 from dynamask_mlflow.tracking.mlflow_client import equals, tag_equals
 

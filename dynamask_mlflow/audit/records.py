@@ -11,11 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynamask_mlflow.audit.config import AuditConfig
-from dynamask_mlflow.audit.identity import DEFAULT_SITE
+from dynamask_mlflow.audit.identity import DEFAULT_SITE, EXPERIMENT
 from dynamask_mlflow.audit.models import ModelRef
 from dynamask_mlflow.audit.verdict import Verdict
-
-EXPERIMENT = "dynamask-audits"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -205,7 +205,7 @@ def conclude_run(run_id: str, verdict: Verdict, trend: str) -> None:
 
 def _note(verdict: Verdict) -> str:
     """The run's description: what was found, the evidence, what to do next."""
-    parts = [f"**{title}**\n\n" + "\n".join(f"- {text}" for text in told) for title, told in verdict.sections]
+    parts = [f"**{title}**\n\n" + "\n".join(f"- {text}" for text in sentences) for title, sentences in verdict.sections]
     return "\n\n".join(parts)
 
 

@@ -12,7 +12,7 @@ from dynamask_mlflow.audit.comparison.arrays import AuditArrays
 from dynamask_mlflow.audit.comparison.result import QUALITY_KINDS, ComparisonResult
 from dynamask_mlflow.audit.comparison.subgroups import compare_subgroups
 from dynamask_mlflow.audit.config import AuditConfig
-from dynamask_mlflow.audit.explained_window import ExplainedWindow, PredictedStays
+from dynamask_mlflow.audit.explained_window import ExplainedWindow, PredictedStays, joined_attributes, members
 from dynamask_mlflow.audit.statistics import (
     CanaryResult,
     DriftTest,
@@ -136,13 +136,9 @@ def tolerance_of(reference: ExplainedWindow, stays: int, config: AuditConfig) ->
 
 def slices_of(parts: Sequence[ExplainedWindow]) -> dict[str, Any]:
     """name -> which of the usable stays belong to it, for each value of each attribute that all parts have."""
-    shared = [name for name in parts[0].attributes if all(name in part.attributes for part in parts)]
-    columns = {name: np.concatenate([part.attributes[name][part.usable] for part in parts]) for name in shared}
-    return {
-        f"{name} {value}": column == value
-        for name, column in columns.items()
-        for value in sorted(set(column.tolist()) - {""})
-    }
+    usable = np.concatenate([part.usable for part in parts])
+    columns = {name: column[usable] for name, column in joined_attributes(parts).items()}
+    return {f"{name} {value}": own for name, column in columns.items() for value, own in members(column).items()}
 
 
 def _predictions(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dynamask_mlflow.audit.statistics.effect import Z975, standard_error
+from dynamask_mlflow.audit.statistics.effect import Z975, by_patient, standard_error
 from dynamask_mlflow.audit.statistics.marginals import Bools, Floats, Labels
 from dynamask_mlflow.audit.statistics.multiplicity import ranked, scaled, standardized, step_down
 from dynamask_mlflow.audit.statistics.performance import (
@@ -179,10 +179,8 @@ def staged_calibration_test(scores: Floats, outcomes: Floats, draws: Permutation
 def paired_shift(first: Floats, second: Floats, patients: NDArray[Any]) -> Shift:
     """Means of two predictions for the same stays, with the 95 % interval of their difference by patient."""
     gap = second - first
-    names, code = np.unique(patients, return_inverse=True)
-    pull = np.zeros(len(names))
-    np.add.at(pull, code, (gap - gap.mean()) / len(gap))
-    margin = Z975 * float(np.sqrt(np.square(pull).sum() * len(names) / max(len(names) - 1, 1)))
+    pull = by_patient((gap - gap.mean())[:, None] / len(gap), patients)
+    margin = Z975 * float(np.sqrt(np.square(pull).sum() * len(pull) / max(len(pull) - 1, 1)))
     mean = float(gap.mean())
     return Shift(float(first.mean()), float(second.mean()), mean - margin, mean + margin)
 
