@@ -7,7 +7,7 @@ from torch import Tensor
 from dynamask_mlflow.saliency import gradients, occlusion, sampling
 from dynamask_mlflow.saliency.adapter import Scores, Setting, as_method
 from dynamask_mlflow.saliency.background import background_in_force, background_or
-from dynamask_mlflow.saliency.extrmask import extremal_mask
+from dynamask_mlflow.saliency.extrmask import Descent, extremal_mask
 from dynamask_mlflow.saliency.fit import feature_importance_in_time
 from dynamask_mlflow.saliency.generator import train_generator
 from dynamask_mlflow.saliency.retain import retain_scores, train_retain
@@ -74,17 +74,14 @@ def _retain(s: Setting) -> Tensor:
 
 
 def _extrmask(s: Setting) -> Tensor:
-    return extremal_mask(
-        s.question,
-        s.x,
-        s.exists,
+    how = Descent(
         seed=s.config.seed,
         steps=s.config.steps or 500,
         learning_rate=s.config.learning_rate or 0.01,
         loss=s.config.loss,
         deletion=s.config.deletion,
-        tick=s.tick,
     )
+    return extremal_mask(s.question, s.x, s.exists, how, s.tick)
 
 
 def _absolute(scores: Scores) -> Scores:
