@@ -28,7 +28,7 @@ class Perturbation(nn.Module):
 
 @dataclass(frozen=True, kw_only=True)
 class Descent:
-    """How the mask is fitted: seed, steps and step size; the loss by name; the cells inside the mask replaced or not."""
+    """How the mask is fitted; `loss` and `deletion` are explained at `extremal_mask`."""
 
     seed: int = 0
     steps: int = 500
