@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from dynamask_mlflow.masks.errors import ModelError
+from dynamask_mlflow.masks.smoothing import smooth_in_time
 from dynamask_mlflow.saliency.extrmask import Descent, extremal_mask
 from dynamask_mlflow.saliency.fit import feature_importance_in_time
 from dynamask_mlflow.saliency.generator import Generator, condition, train_generator
@@ -18,7 +19,6 @@ from dynamask_mlflow.saliency.occlusion import (
 from dynamask_mlflow.saliency.question import Question, ask
 from dynamask_mlflow.saliency.retain import Retain, retain_scores, train_retain
 from dynamask_mlflow.saliency.sampling import lime, random_scores, shapley_value_sampling
-from dynamask_mlflow.saliency.smoothing import smooth_over_time
 
 WEIGHTS = torch.tensor([[1.0, -2.0, 0.0], [0.5, 0.0, 3.0]])
 
@@ -257,10 +257,10 @@ def test_smoothing_is_a_gaussian_mean_over_the_steps_that_exist() -> None:
     window = torch.where(torch.arange(-4, 5).abs() <= 3, g, 0.0)
     # The weights of the steps that each one sees: all seven in the middle, fewer at the edges.
     seen = torch.stack([torch.roll(torch.cat([window, torch.zeros(9)]), t)[4:13].sum() for t in range(9)])
-    torch.testing.assert_close(smooth_over_time(impulse, None, sigma=1.0)[0, :, 0], window / seen)
+    torch.testing.assert_close(smooth_in_time(impulse, 1.0, reach=3.0)[0, :, 0], window / seen)
     exists = torch.ones(1, 9, 1, dtype=torch.bool)
     exists[0, 4] = False
-    assert (smooth_over_time(impulse, exists, sigma=1.0)[0, exists[0]] == 0).all()
+    assert (smooth_in_time(impulse, 1.0, exists, reach=3.0)[0, exists[0]] == 0).all()
 
 
 def test_padding_does_not_count_in_the_answer(x: Tensor) -> None:
