@@ -8,6 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from dynamask_mlflow._states import State
+from dynamask_mlflow.audit.artifacts import REFERENCE_RECORD, VERDICT
 from dynamask_mlflow.audit.config import AuditConfig
 
 if TYPE_CHECKING:
@@ -202,7 +203,7 @@ def _value(value: Any) -> str:
 def _references(bundle: Bundle) -> str:
     rows = []
     for name, content in sorted(bundle.files.items()):
-        if name.endswith("dynamask/reference.json"):
+        if name.endswith(REFERENCE_RECORD):
             record = json.loads(content)
             version = record["model"].get("version", "")
             rows.append((record["window"], record.get("site", ""), version, record["instances"], name.split("/")[1]))
@@ -214,7 +215,7 @@ def _audit(bundle: Bundle, audit: BundledAudit) -> str:
     from dynamask_mlflow.audit.page import TESTS
     from dynamask_mlflow.audit.verdict import Verdict
 
-    verdict = json.loads(bundle.files[f"runs/{audit.run_id}/dynamask/verdict.json"])
+    verdict = json.loads(bundle.files[f"runs/{audit.run_id}/{VERDICT}"])
     sections = "".join(
         f"<h4>{escape(title)}</h4><ul>{''.join(f'<li>{escape(text)}</li>' for text in sentences)}</ul>"
         for title, sentences in Verdict.from_dict(verdict).sections

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
-from dynamask_mlflow.audit.comparison import MEASURED, AuditArrays, ComparisonResult, MadeFrom, compare_arrays
+from dynamask_mlflow.audit.artifacts import MEASURED
+from dynamask_mlflow.audit.comparison import AuditArrays, ComparisonResult, MadeFrom, compare_arrays
 from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.culprit import Culprit, LookUp, find_culprits
 from dynamask_mlflow.audit.errors import AuditError
@@ -16,11 +16,18 @@ from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.history import AuditEntry
 from dynamask_mlflow.audit.items import ItemRows, read_items
 from dynamask_mlflow.audit.records import AuditRequest
-from dynamask_mlflow.audit.reference import Reference, load_reference, with_outcomes
+from dynamask_mlflow.audit.reference import Reference, load_reference
 from dynamask_mlflow.audit.runs import download
 from dynamask_mlflow.audit.shards import gather_role, with_predictions
 from dynamask_mlflow.audit.verdict import detect_violations, detect_warnings
-from dynamask_mlflow.audit.windows import admission_days, load_stays, parse_window, with_facts
+from dynamask_mlflow.audit.windows import (
+    admission_days,
+    load_stays,
+    parse_window,
+    read_arrays,
+    with_facts,
+    with_outcomes,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +65,7 @@ def compare_shards(
     if current is None:
         raise AuditError("Expected shards of the window, but none was planned.")
     if not len(current):
-        why = next(iter(current.failures.values()), "no reason is known")
+        why = current.first_failure or "no reason is known"
         raise AuditError(f"Expected explanations of the window's stays, but all {len(current.failures)} failed: {why}")
     stored = load_reference(request.reference_run_id)
     if stored.edges is None:
@@ -154,7 +161,7 @@ def trend_entries(
     chosen: list[AuditEntry] = []
     for entry in reversed(history):
         span = parse_window(entry.window)
-        sound = entry.metrics.get("void") == 0 and entry.reference_run_id == reference_run_id
+        sound = entry.metrics.get("invalidated") == 0 and entry.reference_run_id == reference_run_id
         if sound and not _moved(entry, config) and limit is not None and span.stop is not None and span.stop <= limit:
             chosen.append(entry)
             limit = span.start
@@ -185,9 +192,8 @@ def _changed_anchors(stored: Reference, request: AuditRequest, config: AuditConf
     from dynamask_mlflow.evaluation.sequences import Sequences
 
     anchors = Sequences.load(stored.inputs)
-    folder = Path(request.data.removeprefix("file://"))
-    ids = np.load(folder / "ids.npy", mmap_mode="r").astype(np.str_)
-    place = {name: row for row, name in enumerate(ids.tolist())}
+    (ids,) = read_arrays(request.data, ("ids",), slice(None))
+    place = {str(name): row for row, name in enumerate(ids)}
     here = [(i, place[name]) for i, name in enumerate(anchors.ids) if name in place]
     if not here:
         return 0

@@ -9,7 +9,7 @@ import numpy as np
 
 from dynamask_mlflow.audit.comparison import ComparisonResult
 from dynamask_mlflow.audit.config import AuditConfig
-from dynamask_mlflow.audit.explained_window import ExplainedWindow
+from dynamask_mlflow.audit.explained_window import ExplainedWindow, joined_attributes, members
 from dynamask_mlflow.audit.items import Item, ItemRows
 from dynamask_mlflow.audit.statistics import LEVELS, UNKNOWN, Bools, Floats, Rows, Slice, change_point, smallest_slice
 from dynamask_mlflow.audit.verdict import FAR, Violation, percent
@@ -65,10 +65,10 @@ class Culprit:
 
     def code_sentence(self) -> str | None:
         """Codes of Temp: item 678 is gone: it was in 40 % of the stays; ..."""
-        told = [item.sentence().rstrip(".") for item in self.items if item.changed]
-        if not told:
+        found = [item.sentence().rstrip(".") for item in self.items if item.changed]
+        if not found:
             return None
-        return f"Codes of {self.channel}: {'; '.join(text[:1].lower() + text[1:] for text in told)}."
+        return f"Codes of {self.channel}: {'; '.join(text[:1].lower() + text[1:] for text in found)}."
 
     def _size(self, change: float) -> str:
         """Inputs are given by their place within the reference, from 0 to 100; predictions and shares in points."""
@@ -198,8 +198,6 @@ def _rows(
     now = np.arange(len(reference) + len(current)) >= len(reference)
     patients = np.concatenate([part.patients for part in parts])
     ids = np.concatenate([part.ids for part in parts])
-    shared = [name for name in reference.attributes if name in current.attributes]
-    attributes = {name: np.concatenate([part.attributes[name] for part in parts]) for name in shared}
     stay = np.arange(len(now))
     extra: dict[str, Bools] = {}
     if table is not None:
@@ -210,9 +208,9 @@ def _rows(
         scores = _by_stay(kind, channel, result, parts)
     known = np.isfinite(scores)
     slices = {
-        f"{name} {value}": (column == value)[stay][known]
-        for name, column in attributes.items()
-        for value in sorted(set(column.tolist()) - {""})
+        f"{name} {value}": own[stay][known]
+        for name, column in joined_attributes(parts).items()
+        for value, own in members(column).items()
     }
     slices |= {name: member[known] for name, member in extra.items()}
     if known.sum() < 2:

@@ -103,10 +103,6 @@ class ItemRows:
     def _of_code(self, code: str, ids: Sequence[str]) -> Floats:
         return np.asarray(self.means[(self.codes == code) & np.isin(self.ids, list(ids))])
 
-    def news(self) -> tuple[Item, ...]:
-        """Codes that came or went, or under which nearly all values are others."""
-        return tuple(item for item in self.compared if item.changed)
-
 
 def _medians(first: Floats, second: Floats) -> tuple[float, float] | None:
     """Of both, if nearly all of the second lie on one side of the first."""

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -16,16 +14,15 @@ from numpy.typing import NDArray
 from dynamask_mlflow._model_uri import registered_name
 from dynamask_mlflow._provenance import digest
 from dynamask_mlflow.audit import tags as t
-from dynamask_mlflow.audit.bundle import CONFIG
+from dynamask_mlflow.audit.artifacts import CONFIG, VERDICT
 from dynamask_mlflow.audit.compare_shards import Comparison, trend_name
 from dynamask_mlflow.audit.comparison import compare_arrays, load_arrays
 from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.errors import AuditError
 from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.history import AuditEntry, audit_history
-from dynamask_mlflow.audit.page import render_audit
-from dynamask_mlflow.audit.records import EXPERIMENT
-from dynamask_mlflow.audit.reporting import REPORT, SUBGROUPS, VERDICT_FILE, VIOLATIONS
+from dynamask_mlflow.audit.identity import EXPERIMENT
+from dynamask_mlflow.audit.reporting import comparison_files, verdict_files
 from dynamask_mlflow.audit.runs import (
     close_run,
     conclude_run,
@@ -37,7 +34,7 @@ from dynamask_mlflow.audit.runs import (
 )
 from dynamask_mlflow.audit.verdict import Verdict, evaluate_verdict
 from dynamask_mlflow.audit.version_state import publish_version_state
-from dynamask_mlflow.audit.windows import parse_window
+from dynamask_mlflow.audit.windows import named_outcomes, parse_window
 
 _logger = logging.getLogger(__name__)
 Labels = Mapping[str, float]
@@ -121,7 +118,7 @@ def _relabel(entry: AuditEntry, labels: Labels, experiment: str, renewed: dict[s
     except Exception as error:  # an audit of an earlier release, or one that compared nothing
         _logger.warning("dynamask: the audit of %s has no arrays to conclude again: %s", entry.window, error)
         return None
-    known = _named(labels, config)
+    known = named_outcomes(labels, config)
     current, added = _with_labels(arrays.current, known)
     before = [renewed[run] for run in arrays.made_from.earlier if run in renewed]
     if not added and not before:
@@ -139,22 +136,17 @@ def _relabel(entry: AuditEntry, labels: Labels, experiment: str, renewed: dict[s
     trend = entry.trend
     for each in before:
         trend = trend.replace(each.before, each.after)
-    stored = read_artifact_json(entry.run_id, VERDICT_FILE)
+    stored = read_artifact_json(entry.run_id, VERDICT)
     content = digest(["labels", entry.content, sorted(known.items())])
     about = {key: stored[key] for key in ("model", "version", "site", "window", "reference_run_id")}
     result = compare_arrays(arrays, config)
     verdict = evaluate_verdict(result, config, **about, content=content)
     run_id = copied_run(entry.run_id, experiment, digest(["labels", entry.slot, content]), {t.CONTENT: content})
     with tempfile.TemporaryDirectory() as folder:
-        files = {
-            **arrays.save(Path(folder)),
-            VERDICT_FILE: verdict.to_json(),
-            VIOLATIONS: verdict.violations_json(),
-            **_page(verdict, Comparison(result, arrays, trend), entry, config, experiment),
-            CONFIG: json.dumps(config.to_dict(), indent=1),
-        }
-        if result.groups is not None:
-            files[SUBGROUPS] = result.groups.to_json()
+        others = audit_history(experiment, verdict.model, entry.version, superseded=False, site=entry.site)
+        history = [other for other in others if other.start < entry.start]
+        found = Comparison(result, arrays, trend)
+        files = verdict_files(verdict, config) | comparison_files(verdict, found, history, config, Path(folder))
         stamp = parse_window(entry.window).stop_ms
         upload_results(run_id, files, verdict.metrics, timestamp=stamp, dataset=("labels", content[:36]))
     conclude_run(run_id, verdict, trend)
@@ -162,30 +154,6 @@ def _relabel(entry: AuditEntry, labels: Labels, experiment: str, renewed: dict[s
     link_superseded(audit_history(experiment, stored["model"], entry.version, site=entry.site), run_id)
     renewed[entry.run_id] = Renewed(run_id, trend_name(entry.window, entry.content), trend_name(entry.window, content))
     return Relabelled(entry.window, entry.site, entry.version, added, str(entry.verdict), verdict, run_id)
-
-
-def _page(
-    verdict: Verdict, found: Comparison, entry: AuditEntry, config: AuditConfig, experiment: str
-) -> dict[str, str]:
-    """The page of the audit, as it is with the new outcomes."""
-    others = audit_history(experiment, verdict.model, entry.version, superseded=False, site=entry.site)
-    page = render_audit(
-        verdict,
-        found,
-        [other for other in others if other.start < entry.start],
-        config,
-        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        task=found.current.record.get("config", {}).get("task", "classification"),
-    )
-    return {} if page is None else {REPORT: page}
-
-
-def _named(labels: Labels, config: AuditConfig) -> Labels:
-    if not config.hash_ids:
-        return labels
-    from dynamask_mlflow.evaluation.privacy import hashed
-
-    return {hashed(stay): outcome for stay, outcome in labels.items()}
 
 
 def _with_labels(stays: ExplainedWindow, labels: Labels) -> tuple[ExplainedWindow, int]:

@@ -74,7 +74,6 @@ def render_audit(
     config: AuditConfig,
     *,
     created_at: str,
-    task: Any = "classification",
 ) -> str | None:
     """The page, or None if there is no mask to show or nothing to set it against."""
     result, reference, current = found.result, found.reference, found.current
@@ -108,7 +107,7 @@ def render_audit(
             title=f"Audit of {verdict.model} version {verdict.version}, {_place(verdict)}{verdict.window}",
             model=f"{verdict.model} version {verdict.version}",
             created_at=created_at,
-            task=task,
+            task=current.record.get("config", {}).get("task", "classification"),
             ids=shown,
             channel_names=list(current.channel_names),
             times=list(current.times),

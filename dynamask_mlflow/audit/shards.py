@@ -64,7 +64,7 @@ def checked_store(store: str | None) -> str:
 def writable_store(store: str | None) -> str:
     """The same for who will write there: a store that cannot be written is refused before anything is opened."""
     place = checked_store(store)
-    folder = Path(place.removeprefix("file://"))
+    folder = Path(place)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -95,7 +95,7 @@ def plan_shards(group: ShardGroup, store: str, shards: int | None = None, least:
     >>> len(plan_shards(group, "shards", shards=2))
     2
     """
-    root = Path(store.removeprefix("file://"))
+    root = Path(checked_store(store))
     rows = list(group.source.rows or range(len(read_source(group.source)[0])))
     count = shards or _partition(root, replace(group, source=replace(group.source, rows=tuple(rows))), least)
     config, keep = group.config, group.keep
@@ -259,7 +259,7 @@ def _content(sequences: Sequences, patients: NDArray[np.str_]) -> str:
 def read_spec(uri: str) -> ShardSpec:
     """What a planned shard is to do."""
     try:
-        return ShardSpec.from_dict(json.loads(Path(uri.removeprefix("file://")).read_text(encoding="utf-8")))
+        return ShardSpec.from_dict(json.loads(local_path(uri, "the shard").read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
         raise AuditError(f"Expected a planned shard at {uri}, but it cannot be read: {error}.") from error
 

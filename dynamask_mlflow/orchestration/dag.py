@@ -10,7 +10,8 @@ from zoneinfo import ZoneInfo
 from airflow.sdk import DAG, Asset, AssetAny, AssetOrTimeSchedule, BaseNotifier, CronDataIntervalTimetable
 
 from dynamask_mlflow._model_uri import ModelUri
-from dynamask_mlflow.orchestration.group import ALERT_ON, EXPERIMENT, audit_task_group
+from dynamask_mlflow.audit.identity import DEFAULT_SITE, EXPERIMENT
+from dynamask_mlflow.orchestration.group import ALERT_ON, audit_task_group
 from dynamask_mlflow.orchestration.hook import DEFAULT
 from dynamask_mlflow.orchestration.messages import AUDIT_DOC
 from dynamask_mlflow.orchestration.options import Execution
@@ -28,7 +29,7 @@ def build_audit_dag(
     assets: Sequence[Asset] = (),
     start_date: datetime | None = None,
     period: Period | None = None,
-    site: str = "default",
+    site: str = DEFAULT_SITE,
     split: str | None = None,
     config: Config | None = None,
     store: str | None = None,

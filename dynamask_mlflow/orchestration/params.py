@@ -12,6 +12,7 @@ from dynamask_mlflow._model_uri import ModelUri
 from dynamask_mlflow._schema import settings_schema
 from dynamask_mlflow._settings import LARGEST
 from dynamask_mlflow.audit.config import AuditConfig
+from dynamask_mlflow.audit.identity import DEFAULT_SITE
 
 WINDOW_PATTERN = r"^(all|\d{4}(-\d{2}(-\d{2})?)?(\.\.\d{4}(-\d{2}(-\d{2})?)?)?)?$"
 SITE_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,49}$"
@@ -104,7 +105,7 @@ def _source_params(source: Mapping[str, Any]) -> dict[str, Param]:
             "or the last full period.",
         ),
         "site": Param(
-            source.get("site") or "default", type="string", pattern=SITE_PATTERN, section=_WHAT,
+            source.get("site") or DEFAULT_SITE, type="string", pattern=SITE_PATTERN, section=_WHAT,
             description="Where the stays come from; each site has a reference, verdicts and alerts of its own.",
         ),
         "split": Param(

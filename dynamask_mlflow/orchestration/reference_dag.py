@@ -10,9 +10,10 @@ from zoneinfo import ZoneInfo
 from airflow.sdk import DAG, Asset, task
 
 from dynamask_mlflow._model_uri import ModelUri
+from dynamask_mlflow.audit.identity import DEFAULT_SITE, EXPERIMENT
 from dynamask_mlflow.orchestration import tasks
 from dynamask_mlflow.orchestration.dag import schedule_of
-from dynamask_mlflow.orchestration.group import EXPERIMENT, close_after, fit_and_report
+from dynamask_mlflow.orchestration.group import close_after, fit_and_report
 from dynamask_mlflow.orchestration.hook import DEFAULT
 from dynamask_mlflow.orchestration.messages import REFERENCE_DOC
 from dynamask_mlflow.orchestration.options import Execution
@@ -25,7 +26,7 @@ def build_reference_dag(
     *,
     dag_id: str = "explanation_reference",
     window: str = "all",
-    site: str = "default",
+    site: str = DEFAULT_SITE,
     split: str | None = "test",
     cron: str | None = "@hourly",
     timezone: str = "UTC",

@@ -105,12 +105,13 @@ def noted_failure(source: Mapping[str, Any]) -> tuple[str, str]:
     """The version that was to be audited, and why it could not be; empty where nothing was noted."""
     from mlflow import MlflowClient
 
+    from dynamask_mlflow.audit.identity import DEFAULT_SITE
     from dynamask_mlflow.audit.models import resolve_model
     from dynamask_mlflow.audit.version_state import stored_failures
 
     ref = resolve_model(source["model"])
     tags = MlflowClient().get_model_version(ref.name, ref.version).tags
-    noted = stored_failures(tags).get(source.get("site") or "default", {})
+    noted = stored_failures(tags).get(source.get("site") or DEFAULT_SITE, {})
     return ref.version, noted.get("error", "") if noted.get("window") == source["window"] else ""
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from stores import new_store
 
 pytest.importorskip("airflow.sdk")
 pytestmark = [pytest.mark.slow, pytest.mark.server]
@@ -86,7 +87,7 @@ def empty_machine(tmp_path: Path) -> Iterator[tuple[Shell, str]]:
     from ward_settings import SETTINGS
 
     build_ward(tmp_path / ".demo" / "dataset", "2024-09", ("2024-08", "2024-09"), "2023-06")
-    register(f"sqlite:///{tmp_path}/.demo/mlflow.db", tmp_path / "artifacts", "icu-mortality")
+    register(new_store(tmp_path / ".demo"), tmp_path / "artifacts", "icu-mortality")
     foreign = ("AIRFLOW", "MLFLOW", "DYNAMASK", "WARD")
     env = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
     env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{env['PATH']}"

@@ -27,21 +27,21 @@ def evaluate_verdict(
 ) -> Verdict:
     """The verdict on a window.
 
-    In this order: what makes the comparison void is INCONCLUSIVE; a move of attention beyond chance with a lower bound
-    of some size is DRIFT; predictions, or inputs that matter, that moved are a WARNING; upper bounds below the
-    tolerance are OK; anything else is INCONCLUSIVE. Masks that are not to be trusted void what they say, but not the
-    other arms.
+    In this order: what makes the comparison invalid is INCONCLUSIVE; a move of attention beyond chance with a lower
+    bound of some size is DRIFT; predictions, or inputs that matter, that moved are a WARNING; upper bounds below the
+    tolerance are OK; anything else is INCONCLUSIVE. Masks that are not to be trusted invalidate what they show, but not
+    the other arms.
 
     Args:
         culprits: where findings sit, if that was searched.
         about: model, version, site, window, content, reference_run_id.
     """
-    void = _void(result, config)
+    invalidating = _invalidating(result, config)
     found, warned = detect_violations(result, config), detect_warnings(result, config)
-    if void:
-        trusted_elsewhere = warned and {violation.kind for violation in void} == {"trust"}
+    if invalidating:
+        trusted_elsewhere = warned and {violation.kind for violation in invalidating} == {"trust"}
         state = State.WARNING if trusted_elsewhere else State.INCONCLUSIVE
-        violations = [*warned, *void, *found] if trusted_elsewhere else [*void, *found, *warned]
+        violations = [*warned, *invalidating, *found] if trusted_elsewhere else [*invalidating, *found, *warned]
     elif found or warned:
         state, violations = State.DRIFT if found else State.WARNING, [*found, *warned]
     else:
@@ -56,7 +56,7 @@ def evaluate_verdict(
         steps=next_steps(state, result, violations, config, culprits),
         violations=tuple(violations),
         causes=_causes(found, warned, result, config),
-        metrics={**metrics_of(result, config), "void": float(bool(void))},
+        metrics={**metrics_of(result, config), "invalidated": float(bool(invalidating))},
         moved_channels=channels,
         moved_times=times,
         moved_inputs=_moved_inputs(result, config),
@@ -103,7 +103,7 @@ def _reasons(state: State, violations: list[Violation], result: ComparisonResult
     return reasons
 
 
-def _void(result: ComparisonResult, config: AuditConfig) -> list[Violation]:
+def _invalidating(result: ComparisonResult, config: AuditConfig) -> list[Violation]:
     found = [Violation(kind=kind, subject="reference", message=text) for kind, text in result.blockers.items()]
     if found:
         return found

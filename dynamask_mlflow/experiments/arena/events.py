@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,13 +90,22 @@ def motif_pattern(length: int, energy: float) -> NDArray[np.float64]:
     return bump(length, energy) * np.where(np.arange(length) < length // 2, 1.0, -1.0)
 
 
-def one_motif(
-    steps: int, channels: int, length: int, decoys: int, shared: Generator, rng: Generator, n: int, strength: float
-) -> Part:
+@dataclass(frozen=True)
+class MotifShape:
+    """Sequences of so many steps and channels, the length of the motif, and the channels that hold one besides."""
+
+    steps: int
+    channels: int
+    length: int
+    decoys: int
+
+
+def one_motif(shape: MotifShape, shared: Generator, rng: Generator, n: int, strength: float) -> Part:
     """Class 1: a motif in the channel that matters; class 0: its mirror image there. Salient: either of them.
 
-    `decoys` other channels hold the motif or its mirror image, whatever the class.
+    The decoys hold the motif or its mirror image, whatever the class.
     """
+    steps, channels, length, decoys = shape.steps, shape.channels, shape.length, shape.decoys
     relevant = int(shared.integers(channels))
     others = np.setdiff1d(np.arange(channels), [relevant])
     x, y = ar_noise(rng, n, steps, channels, 0.3), balanced(rng, n, 2)

@@ -87,7 +87,7 @@ _ALL = (
     Task("xor-both", partial(events.xor, (2,)), training=_MAX, version=2),
     Task(
         "long",
-        partial(events.one_motif, 2000, 2, 30, 1),
+        partial(events.one_motif, events.MotifShape(2000, 2, 30, 1)),
         training=_LONG,
         white_boxes={"filter": partial(white_boxes.matched_filter, 2, 30)},
         test=120,
@@ -95,7 +95,7 @@ _ALL = (
     ),
     Task(
         "wide",
-        partial(events.one_motif, 50, 200, 10, 60),
+        partial(events.one_motif, events.MotifShape(50, 200, 10, 60)),
         training=_MAX,
         white_boxes={"filter": partial(white_boxes.matched_filter, 200, 10)},
         version=2,
