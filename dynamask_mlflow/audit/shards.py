@@ -25,7 +25,7 @@ from dynamask_mlflow._method_table import METHODS
 from dynamask_mlflow._paths import local_path
 from dynamask_mlflow._provenance import PACKAGE, code_digest, digest, symbol_at, versions
 from dynamask_mlflow.audit.config import AuditConfig
-from dynamask_mlflow.audit.errors import AuditError
+from dynamask_mlflow.audit.errors import AuditError, DataLostError
 from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.models import ModelRef
 from dynamask_mlflow.audit.records import Request, ShardGroup, ShardResult, ShardSpec, StaySource
@@ -195,7 +195,7 @@ def gather(uris: Sequence[str], keep: int = 0) -> ExplainedWindow:
     """
     missing = [uri for uri in uris if not Path(read_spec(uri).result).is_file()]
     if missing:
-        raise AuditError(f"Expected {len(uris)} fitted shards, but {len(missing)} are not, the first {missing[0]}.")
+        raise DataLostError(f"Expected {len(uris)} fitted shards, but {len(missing)} are not, the first {missing[0]}.")
     return ExplainedWindow.concatenate([ExplainedWindow.load(read_spec(uri).result) for uri in uris], keep)
 
 
@@ -261,7 +261,8 @@ def read_spec(uri: str) -> ShardSpec:
     try:
         return ShardSpec.from_dict(json.loads(Path(uri.removeprefix("file://")).read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
-        raise AuditError(f"Expected a planned shard at {uri}, but it cannot be read: {error}.") from error
+        kind = DataLostError if isinstance(error, OSError) else AuditError
+        raise kind(f"Expected a planned shard at {uri}, but it cannot be read: {error}.") from error
 
 
 def _present(result: Path) -> ExplainedWindow | None:

@@ -66,9 +66,9 @@ def build_audit_dag(
         "catchup": False,
         "max_active_runs": 1,  # for the machine's sake; the order of windows does not matter
         "tags": ["dynamask", "explanations", ModelUri.parse(model).name],
-        "params": audit_params(source, settings),
         "doc_md": AUDIT_DOC.format(model=model, name=ModelUri.parse(model).name),
     }
+    params = dag_options.pop("params", None) or audit_params(source, settings)
     with DAG(dag_id, **{**options, **dag_options}) as dag:
         audit_task_group(
             **source,
@@ -84,6 +84,7 @@ def build_audit_dag(
             use_params=True,
             flat=True,
         )
+    dag.params = params  # not before: Airflow copies a DAG's params into each of its tasks, 24 KB a time
     return dag
 
 

@@ -61,15 +61,16 @@ def build_reference_dag(
         "catchup": False,
         "max_active_runs": 1,
         "tags": ["dynamask", "explanations", ModelUri.parse(model).name],
-        "params": reference_params(source, settings),
         "doc_md": REFERENCE_DOC.format(model=model, window=window),
     }
 
     def prepare(source: dict[str, Any], config: dict[str, Any]) -> dict[str, Any]:
         return tasks.prepare_reference(source, config, conn_id=mlflow_conn_id, use_params=True)
 
+    params = dag_options.pop("params", None) or reference_params(source, settings)
     with DAG(dag_id, **{**options, **dag_options}) as dag:
         opened = task(task_id="prepare", **run.step_arguments())(prepare)(source, settings.to_dict())
         done, _ = fit_and_report(opened, run, mlflow_conn_id, ())
         close_after(opened, [done], run, mlflow_conn_id)
+    dag.params = params  # not before: Airflow copies a DAG's params into each of its tasks
     return dag
