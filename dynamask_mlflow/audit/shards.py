@@ -140,11 +140,10 @@ def fit_shard(uri: str, loaded: dict[str, Any] | None = None) -> ShardResult:
     >>> fit_shard(uri).instances, fit_shard(uri).skipped
     (4, True)
     """
+    done = fitted_shard(uri)
+    if done is not None:
+        return done
     spec = read_spec(uri)
-    result = Path(spec.result)
-    done = _present(result)
-    if done is not None and (len(done) or not done.failures):
-        return _account(uri, spec, done, skipped=True)
     from dynamask_mlflow.audit.explain_window import explain_window, predict_window
     from dynamask_mlflow.audit.models import load_network
 
@@ -175,10 +174,28 @@ def fit_shard(uri: str, loaded: dict[str, Any] | None = None) -> ShardResult:
             keep=spec.keep,
             reference=model.reference,
         )
+    result = Path(spec.result)
     measured.save(result)
     if len(measured) and spec.role != PREDICTED:
         _note_speed(result.parents[2], ref, config, float(measured.record["seconds"]) / len(measured))
     return _account(uri, spec, measured, skipped=False)
+
+
+def fitted_shard(uri: str) -> ShardResult | None:
+    """What an earlier fit of the shard left, if it did; needs neither torch nor MLflow.
+
+    >>> from dynamask_mlflow.audit.models import resolve_model
+    >>> ref = resolve_model("models:/icu-mortality@champion")
+    >>> group = ShardGroup(model=ref, source=StaySource(stays="icu", rows=(0, 1, 2)), config=AuditConfig(seed=7))
+    >>> (uri,) = plan_shards(group, "shards")
+    >>> fitted_shard(uri) is None
+    True
+    """
+    spec = read_spec(uri)
+    done = _present(Path(spec.result))
+    if done is None or (done.failures and not len(done)):
+        return None
+    return _account(uri, spec, done, skipped=True)
 
 
 def gather(uris: Sequence[str], keep: int = 0) -> ExplainedWindow:

@@ -79,6 +79,14 @@ def _planned(stored: Mapping[str, Any], shards: int | None) -> list[str]:
     return plan_reference(request, shards)
 
 
+def fitted(uri: str) -> dict[str, Any] | None:
+    """The shard's account, if it was fitted before: found without torch and MLflow, whose imports cost seconds."""
+    from dynamask_mlflow.audit.shards import fitted_shard
+
+    done = fitted_shard(uri)
+    return None if done is None else done.to_dict()
+
+
 def fit(uri: str, threads: int | None) -> dict[str, Any]:
     """Fit one shard. Threads are set before torch does anything, since the process may be a fork."""
     import torch

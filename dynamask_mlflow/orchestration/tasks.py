@@ -101,9 +101,11 @@ def plan(request: dict[str, Any], *, conn_id: str, shards: int | None) -> list[d
 
 @refusals_fail
 def fit_shard(shard: Mapping[str, str], *, conn_id: str, threads: int | None) -> dict[str, Any]:
-    MlflowHook(conn_id).apply()
-    log.info("%s: fitting begins; it is silent until it ends. Shard %s.", shard["label"], shard["uri"])
-    done = steps.fit(shard["uri"], threads)
+    done = steps.fitted(shard["uri"])
+    if done is None:
+        log.info("%s: fitting begins; the next line comes when it ends. Shard %s.", shard["label"], shard["uri"])
+        MlflowHook(conn_id).apply()
+        done = steps.fit(shard["uri"], threads)
     how = "was there" if done["skipped"] else f"{done['seconds']:.1f} s"
     log.info("%s: %d stays, %d failed (%s).", shard["label"], done["instances"], done["failures"], how)
     context: Any = get_current_context()

@@ -213,6 +213,20 @@ def test_a_version_gets_its_reference_once(dags, ward) -> None:
     assert "dynamask.reference_run_id" in client.get_model_version("ward-risk", "2").tags
 
 
+def test_months_without_an_audit_get_one_each(dags, ward) -> None:
+    from airflow.models import DagRun
+    from airflow.utils.session import create_session
+
+    run = dags["ward_reconcile"].test(logical_date=month(7))
+    assert {name: state for name, state in states(run).items() if name != "pending"} == {
+        "audit[0]": "success",
+        "audit[1]": "success",
+    }
+    with create_session() as session:
+        started = session.query(DagRun).filter(DagRun.dag_id == "ward_lenient", DagRun.run_id.like("reconcile__%"))
+        assert [each.conf for each in started.order_by(DagRun.run_id)] == [{"window": "2026-01"}, {"window": "2026-02"}]
+
+
 def test_a_gate_lets_the_same_version_pass_and_fails_where_it_cannot_tell(dags, ward) -> None:
     from mlflow import MlflowClient
 
