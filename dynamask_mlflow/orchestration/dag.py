@@ -84,7 +84,7 @@ def build_audit_dag(
             use_params=True,
             flat=True,
         )
-    dag.params = params  # not before: Airflow copies a DAG's params into each of its tasks, 24 KB a time
+    dag.params = params  # not before: Airflow copies the params of a DAG into each task that it is given
     return dag
 
 

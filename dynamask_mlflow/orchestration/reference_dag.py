@@ -27,7 +27,7 @@ def build_reference_dag(
     window: str = "all",
     site: str = "default",
     split: str | None = "test",
-    cron: str | None = "@hourly",
+    cron: str | None = "@daily",
     timezone: str = "UTC",
     assets: Sequence[Asset] = (),
     start_date: datetime | None = None,
@@ -72,5 +72,5 @@ def build_reference_dag(
         opened = task(task_id="prepare", **run.step_arguments())(prepare)(source, settings.to_dict())
         done, _ = fit_and_report(opened, run, mlflow_conn_id, ())
         close_after(opened, [done], run, mlflow_conn_id)
-    dag.params = params  # not before: Airflow copies a DAG's params into each of its tasks
+    dag.params = params  # not before: Airflow copies the params of a DAG into each task that it is given
     return dag

@@ -124,8 +124,11 @@ def report(shards: Sequence[Mapping[str, str]] | None, *, opened_by: str, conn_i
     with _noted(request):
         found = steps.report(request, [shard["uri"] for shard in shards or ()])
     _leave_link(context, browser, request["run_id"])
+    if "state" in found:
+        about = (found["model"], found["version"], found["window"], found["state"], found["run_id"])
+        log.info("%s version %s, %s: %s, MLflow run %s. Why:", *about)
     for reason in found.get("reasons", ()):
-        log.info("%s: %s", found["state"], reason)
+        log.info("- %s", reason)
     for asset in context["task"].outlets:
         keys = ("model", "version", "site", "window", "state", "run_id", "instances")
         context["outlet_events"][asset].extra = {key: found[key] for key in keys if key in found}

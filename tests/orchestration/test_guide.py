@@ -117,7 +117,7 @@ def test_the_commands_of_the_guide_lead_to_verdicts(empty_machine: tuple[Shell, 
             airflow.wait(airflow.log_in, 600, "the API server")
         elif f"unpause {REFERENCE}" in line:
             airflow.wait(lambda: succeeded(REFERENCE, "scheduled"), 400, "the reference")
-        elif "trigger" in line:
+        elif f"unpause {AUDIT}" in line:
             airflow.wait(lambda: succeeded(AUDIT, "manual"), 400, "the audit")
         elif "unpause explanation_reconcile" in line:
             airflow.wait(lambda: succeeded(AUDIT, "reconcile"), 400, "the audit of the other month")
