@@ -8,6 +8,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from airflow.sdk import DAG, Asset, AssetAny, AssetOrTimeSchedule, BaseNotifier, CronDataIntervalTimetable
+from airflow.sdk.definitions.param import ParamsDict
 
 from dynamask_mlflow._model_uri import ModelUri
 from dynamask_mlflow.orchestration.group import ALERT_ON, EXPERIMENT, audit_task_group
@@ -84,7 +85,7 @@ def build_audit_dag(
             use_params=True,
             flat=True,
         )
-    dag.params = params  # not before: Airflow copies the params of a DAG into each task that it is given
+    dag.params = ParamsDict(params)  # not before: Airflow copies the params of a DAG into each task that it is given
     return dag
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from airflow.sdk import DAG, Asset, task
+from airflow.sdk.definitions.param import ParamsDict
 
 from dynamask_mlflow._model_uri import ModelUri
 from dynamask_mlflow.orchestration import tasks
@@ -72,5 +73,5 @@ def build_reference_dag(
         opened = task(task_id="prepare", **run.step_arguments())(prepare)(source, settings.to_dict())
         done, _ = fit_and_report(opened, run, mlflow_conn_id, ())
         close_after(opened, [done], run, mlflow_conn_id)
-    dag.params = params  # not before: Airflow copies the params of a DAG into each task that it is given
+    dag.params = ParamsDict(params)  # not before: Airflow copies the params of a DAG into each task that it is given
     return dag
