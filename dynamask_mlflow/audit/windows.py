@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from dynamask_mlflow._paths import local_path
 from dynamask_mlflow._provenance import digest
 from dynamask_mlflow.audit.config import AuditConfig
-from dynamask_mlflow.audit.errors import AuditError, NoDataError
+from dynamask_mlflow.audit.errors import AuditError, DataLostError, NoDataError
 from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.statistics import Codes, decile_codes
 from dynamask_mlflow.data.dataset import StayDataset, attribute_file, read_meta
-from dynamask_mlflow.data.errors import DataError
+from dynamask_mlflow.data.errors import DatasetMissingError
 from dynamask_mlflow.evaluation.sequences import Sequences, as_sequences
 
 _PERIOD = re.compile(r"\d{4}(-\d{2}(-\d{2})?)?")
@@ -354,7 +354,9 @@ def _folder(data: str) -> Path:
     try:
         folder = local_path(data, "data")
         read_meta(folder)
-    except (DataError, OSError, ValueError) as error:
+    except (DatasetMissingError, OSError) as error:
+        raise DataLostError(str(error)) from error
+    except ValueError as error:  # that of a schema too, a `DataError`
         raise AuditError(str(error)) from error
     return folder
 

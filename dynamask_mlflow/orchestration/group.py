@@ -113,7 +113,13 @@ def audit_task_group(
 
     def tell_failure(source: dict[str, Any]) -> str:
         return tasks.tell_failure(
-            source, notifiers=everyone, conn_id=mlflow_conn_id, use_params=use_params, period=period, timezone=zone
+            source,
+            notifiers=everyone,
+            conn_id=mlflow_conn_id,
+            use_params=use_params,
+            period=period,
+            timezone=zone,
+            waits=run.waits(),
         )
 
     with TaskGroup(group_id, prefix_group_id=not flat, tooltip="Did the model's explanations drift?") as group:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from airflow.sdk import Param
@@ -115,10 +116,9 @@ def _source_params(source: Mapping[str, Any]) -> dict[str, Param]:
 
 
 def _more(source: Mapping[str, Any]) -> dict[str, Param]:
-    known = settings_schema(AuditConfig)["properties"]
     return {
         "settings": Param(
-            {}, type=["null", "object"], properties=known, additionalProperties=False, section=_EXPLAIN,
+            {}, type=["null", "object"], properties=_known_settings(), additionalProperties=False, section=_EXPLAIN,
             description="Any other setting of an audit, as JSON.",
         ),
         "experiment": Param(
@@ -129,3 +129,13 @@ def _more(source: Mapping[str, Any]) -> dict[str, Param]:
             description="Folder of the shards, shared by all workers; empty: DYNAMASK_STORE, or a cache at home.",
         ),
     }  # fmt: skip
+
+
+@cache
+def _known_settings() -> dict[str, Any]:
+    """What a value of each setting must be. The form does not show descriptions, and every DAG is stored with this."""
+    known = settings_schema(AuditConfig)["properties"]
+    return {
+        name: {key: value for key, value in schema.items() if key not in ("description", "default")}
+        for name, schema in known.items()
+    }
