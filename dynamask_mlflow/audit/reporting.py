@@ -17,11 +17,20 @@ from dynamask_mlflow.audit import tags as t
 from dynamask_mlflow.audit.compare_shards import Comparison, compare_shards, search_culprits, trend_entries, trend_label
 from dynamask_mlflow.audit.comparison import MADE_FROM, MadeFrom, not_compared
 from dynamask_mlflow.audit.config import AuditConfig
+from dynamask_mlflow.audit.culprit import Culprit, culprits_json
 from dynamask_mlflow.audit.errors import AuditError, TrackingLostError, is_lasting
 from dynamask_mlflow.audit.history import AuditEntry, audit_history
 from dynamask_mlflow.audit.page import render_audit
 from dynamask_mlflow.audit.records import AuditRequest, AuditResult
-from dynamask_mlflow.audit.runs import close_run, conclude_run, copied_run, exclusive, link_superseded, upload_results
+from dynamask_mlflow.audit.runs import (
+    close_run,
+    conclude_run,
+    copied_run,
+    download,
+    exclusive,
+    link_superseded,
+    upload_results,
+)
 from dynamask_mlflow.audit.verdict import Verdict, evaluate_verdict
 from dynamask_mlflow.audit.version_state import publish_version_state
 from dynamask_mlflow.audit.windows import parse_window
@@ -29,7 +38,7 @@ from dynamask_mlflow.tracking.upload import short_retries
 
 VERDICT_FILE = "dynamask/verdict.json"
 VIOLATIONS, REPORT = "dynamask/violations.json", "dynamask/audit.html"
-SUBGROUPS = "dynamask/subgroups.json"
+SUBGROUPS, CULPRITS = "dynamask/subgroups.json", "dynamask/culprits.json"
 _logger = logging.getLogger(__name__)
 
 
@@ -82,15 +91,17 @@ def _conclude(request: AuditRequest, uris: Sequence[str]) -> AuditResult:
     }
     earlier = [entry for entry in _series(request, _entries(request)) if entry.start < (span.start or "~")]
     found: Comparison | None = None
+    kept: dict[str, str] = {}
     if request.blockers:
         verdict = evaluate_verdict(not_compared(request.blockers), config, **about)
     else:
         found = compare_shards(request, uris, config, earlier)
         culprits = search_culprits(found, request, config)
         verdict = evaluate_verdict(found.result, config, culprits, **about)
+        kept[CULPRITS] = culprits_json(culprits)
     trend = "" if found is None else found.trend
     run_id = _run_with_trend(request, trend)
-    files = _files(request, config, verdict, found, earlier)
+    files = _files(request, config, verdict, found, earlier) | kept
     dataset = (Path(request.data).name or "dataset", request.content[:36])
     upload_results(run_id, files, verdict.metrics, timestamp=span.stop_ms, dataset=dataset)
     _keep_request(request, uris)
@@ -98,6 +109,15 @@ def _conclude(request: AuditRequest, uris: Sequence[str]) -> AuditResult:
     for each in dict.fromkeys((run_id, request.run_id)):
         close_run(each)
     return AuditResult(verdict, run_id)
+
+
+def stored_culprits(run_id: str) -> tuple[Culprit, ...]:
+    """Where the findings of an audit sit, as it was told; nothing for an audit of an earlier release."""
+    try:
+        stored = json.loads(download(run_id, CULPRITS).read_text(encoding="utf-8"))
+    except (OSError, AuditError):
+        return ()
+    return tuple(map(Culprit.from_dict, stored))
 
 
 def _entries(request: AuditRequest) -> list[AuditEntry]:

@@ -151,7 +151,7 @@ def test_thinner_charting_and_other_patients_are_told_apart():
     now = ward(150, 2)
     thinner = judge(replace(now, missing=np.minimum(1, now.missing + np.array([0.6, 0, 0, 0]))))
     assert thinner.state == State.WARNING
-    assert any("thinner charting" in hint and "Lactate" in hint for hint in thinner.diagnosis)
+    assert any("fewer measurements" in hint and "Lactate" in hint for hint in thinner.diagnosis)
     patients = judge(replace(now, values=now.values + 0.7))
     assert any("case mix" in hint and "calibrated as before" in hint for hint in patients.diagnosis)
 
