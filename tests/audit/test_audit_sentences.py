@@ -166,7 +166,7 @@ def test_gaps_of_many_channels_together_are_shifted_times_rather_than_thinner_ch
 
 def test_other_patients_are_not_told_as_shifted_clocks_beside_a_list_of_inputs_that_moved():
     now = ward(150, 2)
-    sicker = with_numbers(replace(now, values=now.values + 0.3), risk=np.minimum(now.numbers["risk"] + 0.2, 0.99))
+    sicker = with_numbers(replace(now, values=now.values + 0.6), risk=np.minimum(now.numbers["risk"] + 0.2, 0.99))
     result = compare_windows(ward(300, 11), sicker, CONFIG)
     strict = CONFIG.with_options(alpha=1e-4, permutations=CONFIG.permutations * 1000)
     assert result.inputs.value_p.min() > strict.levels["inputs"]  # listed as moved, but not proven by an audit's level
