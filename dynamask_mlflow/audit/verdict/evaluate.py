@@ -74,7 +74,9 @@ def _called(verdict: Verdict, name: str) -> Verdict:
     def said(sentences: Sequence[str]) -> tuple[str, ...]:
         return tuple(messages.call(text, name) for text in sentences)
 
-    told = {part: said(getattr(verdict, part)) for part in ("reasons", "diagnosis", "places", "steps", "subgroups")}
+    told: dict[str, Any] = {
+        part: said(getattr(verdict, part)) for part in ("reasons", "diagnosis", "places", "steps", "subgroups")
+    }
     violations = tuple(replace(each, message=messages.call(each.message, name)) for each in verdict.violations)
     return replace(verdict, violations=violations, **told)
 
