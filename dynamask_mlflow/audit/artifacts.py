@@ -4,6 +4,7 @@ from __future__ import annotations
 
 VERDICT, VIOLATIONS, REPORT = "dynamask/verdict.json", "dynamask/violations.json", "dynamask/audit.html"
 SUBGROUPS, PROFILE, CONFIG = "dynamask/subgroups.json", "dynamask/profile.json", "dynamask/config.json"
+CULPRITS = "dynamask/culprits.json"
 # What a verdict is computed from again.
 MEASURED, MADE_FROM = "dynamask/measured.npz", "dynamask/made_from.json"
 # Arrays of an audit beside the window itself: name -> artifact.

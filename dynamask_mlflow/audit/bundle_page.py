@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dynamask_mlflow._states import State
 from dynamask_mlflow.audit.artifacts import REFERENCE_RECORD, VERDICT
 from dynamask_mlflow.audit.config import AuditConfig
+from dynamask_mlflow.audit.verdict import call
 
 if TYPE_CHECKING:
     from dynamask_mlflow.audit.bundle import Bundle, BundledAudit
@@ -117,7 +118,8 @@ def render_bundle(bundle: Bundle) -> str:
         "file are the SHA-256 of all before them: note them elsewhere, and give them back with <code>--expect</code>. "
         f"The manifest has the SHA-256 of each of the {len(bundle.files) + 1} files.</p>",
     ]
-    body = "\n".join(parts)
+    names = {plan["settings"].get("sequence_name", "stay") for plan in records["plan.json"]}
+    body = call("\n".join(parts), names.pop() if len(names) == 1 else "stay")
     title = escape(f"Evidence: {bundle.model}, {bundle.year}")
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" '

@@ -154,7 +154,8 @@ def trend_entries(
 ) -> list[AuditEntry]:
     """The last windows against the same reference that could be judged, without overlaps: what a trend is made of.
 
-    A window that moved on its own is left out: it was reported, and would alarm again in every audit after it.
+    A window whose attention or calibration moved on its own is left out: it was reported, and would alarm again in
+    every audit after it.
     Only what the audits found in their own windows counts, so that their order does not.
     """
     limit = parse_window(window).start
@@ -172,15 +173,12 @@ def trend_entries(
 
 def trend_label(entries: Sequence[AuditEntry]) -> str:
     """Which windows with which stays were tested together; the same for the same trend."""
-    return ", ".join(trend_name(entry.window, entry.content) for entry in entries)
-
-
-def trend_name(window: str, content: str) -> str:
-    """A window with its stays, as the label of a trend names it."""
-    return f"{window}:{content[:12]}"
+    return ", ".join(f"{entry.window}:{entry.content[:12]}" for entry in entries)
 
 
 def _moved(entry: AuditEntry, config: AuditConfig) -> bool:
+    if entry.metrics.get("calibration_p_value", 1.0) <= config.levels["calibration"]:
+        return True
     lower = max(entry.metrics.get(f"moved_{axis}_lower", 0.0) for axis in ("channels", "hours"))
     return entry.metrics.get("p_value", 1.0) <= config.levels["attention"] and lower >= config.effect
 

@@ -225,7 +225,7 @@ def _faithful(before: ExplainedWindow, now: ExplainedWindow, limits: GateLimits,
     if trust is None or trust.trusted:
         return checks
     text = (
-        "The masks are not to be trusted: they move the prediction more than another patient's mask in "
+        "The masks are not to be trusted: they move the prediction more than another stay's mask in "
         f"{percent(trust.wins_other)} and more than the mean map in {percent(trust.wins_mean_map)} of the stays."
     )
     return [*checks, Check("trust", GateState.INCONCLUSIVE, text, trust.wins_other, 0.5)]

@@ -216,7 +216,9 @@ def finish_reference(request: ReferenceRequest, uris: Sequence[str]) -> Referenc
         "by_channel": plain(by_channel),
         "by_time": plain(by_time),
         "by_cell": plain(by_cell),
-        "numbers": {name: plain(np.nanmean(values)) for name, values in measured.numbers.items() if len(values)},
+        "numbers": {
+            name: plain(np.nanmean(values)) for name, values in measured.numbers.items() if np.isfinite(values).any()
+        },
         "noise_floor": noise,
         "rounding": _rounding(uris, anchors),
     }

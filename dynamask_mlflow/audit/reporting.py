@@ -14,15 +14,24 @@ from dynamask_mlflow._json import plain
 from dynamask_mlflow._provenance import digest
 from dynamask_mlflow._secrets import first_line
 from dynamask_mlflow.audit import tags as t
-from dynamask_mlflow.audit.artifacts import CONFIG, MADE_FROM, PROFILE, REPORT, SUBGROUPS, VERDICT, VIOLATIONS
+from dynamask_mlflow.audit.artifacts import CONFIG, CULPRITS, MADE_FROM, PROFILE, REPORT, SUBGROUPS, VERDICT, VIOLATIONS
 from dynamask_mlflow.audit.compare_shards import Comparison, compare_shards, search_culprits, trend_entries, trend_label
 from dynamask_mlflow.audit.comparison import MadeFrom, not_compared
 from dynamask_mlflow.audit.config import AuditConfig
+from dynamask_mlflow.audit.culprit import Culprit, culprits_json
 from dynamask_mlflow.audit.errors import AuditError, TrackingLostError, is_lasting
 from dynamask_mlflow.audit.history import AuditEntry, audit_history
 from dynamask_mlflow.audit.page import render_audit
 from dynamask_mlflow.audit.records import AuditRequest, AuditResult
-from dynamask_mlflow.audit.runs import close_run, conclude_run, copied_run, exclusive, link_superseded, upload_results
+from dynamask_mlflow.audit.runs import (
+    close_run,
+    conclude_run,
+    copied_run,
+    download,
+    exclusive,
+    link_superseded,
+    upload_results,
+)
 from dynamask_mlflow.audit.verdict import Verdict, evaluate_verdict
 from dynamask_mlflow.audit.version_state import publish_version_state
 from dynamask_mlflow.audit.windows import parse_window
@@ -80,6 +89,7 @@ def _conclude(request: AuditRequest, uris: Sequence[str]) -> AuditResult:
     }
     earlier = [entry for entry in _series(request, _entries(request)) if entry.start < (span.start or "~")]
     found: Comparison | None = None
+    culprits: tuple[Culprit, ...] = ()
     if request.blockers:
         verdict = evaluate_verdict(not_compared(request.blockers), config, **about)
     else:
@@ -94,6 +104,7 @@ def _conclude(request: AuditRequest, uris: Sequence[str]) -> AuditResult:
         files[MADE_FROM] = none.to_json()
     else:
         files |= comparison_files(verdict, found, earlier, config, _folder(request))
+        files[CULPRITS] = culprits_json(culprits)
     dataset = (Path(request.data).name or "dataset", request.content[:36])
     upload_results(run_id, files, verdict.metrics, timestamp=span.stop_ms, dataset=dataset)
     _keep_request(request, uris)
@@ -101,6 +112,15 @@ def _conclude(request: AuditRequest, uris: Sequence[str]) -> AuditResult:
     for each in dict.fromkeys((run_id, request.run_id)):
         close_run(each)
     return AuditResult(verdict, run_id)
+
+
+def stored_culprits(run_id: str) -> tuple[Culprit, ...]:
+    """Where the findings of an audit sit, as it was told; nothing for an audit of an earlier release."""
+    try:
+        stored = json.loads(download(run_id, CULPRITS).read_text(encoding="utf-8"))
+    except (OSError, AuditError):
+        return ()
+    return tuple(map(Culprit.from_dict, stored))
 
 
 def _entries(request: AuditRequest) -> list[AuditEntry]:

@@ -58,7 +58,8 @@ def fit_sequence(black_box: BlackBox, batch: Batch, config: ExplainConfig, tick:
     departures = departure.by_strength()
     ordering = order_cells(departures, paths, fast=config.fast, tick=tick)
     order, by_gradients = ordering.order, ordering.winner == 0
-    known, gradient_score = ordering.shares, paths.scores(batch.exists)
+    gradient_score = paths.scores(batch.exists)
+    known: Tensor | None = ordering.shares
     if black_box.task == "regression":
         # The contest asks what keeps and what removes the departure; the mask of a value shows both of its sides.
         gradient_score = paths.scores(batch.exists, AGAINST_OF_VALUES)

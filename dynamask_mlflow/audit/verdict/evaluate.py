@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,7 +49,7 @@ def evaluate_verdict(
         violations = _underpowered(result)
         state = State.INCONCLUSIVE if violations else State.OK
     channels, times = _moved(found, result, config, state)
-    return Verdict(
+    verdict = Verdict(
         state=state,
         reasons=tuple(_reasons(state, violations, result, config)),
         diagnosis=diagnose(result, violations, config, culprits),
@@ -64,6 +65,20 @@ def evaluate_verdict(
         culprit=culprits[0].names if culprits else (),
         **about,
     )
+    return _called(verdict, config.sequence_name)
+
+
+def _called(verdict: Verdict, name: str) -> Verdict:
+    """Every sentence speaks of stays; another name stands in its place, and nowhere else."""
+
+    def said(sentences: Sequence[str]) -> tuple[str, ...]:
+        return tuple(messages.call(text, name) for text in sentences)
+
+    told: dict[str, Any] = {
+        part: said(getattr(verdict, part)) for part in ("reasons", "diagnosis", "places", "steps", "subgroups")
+    }
+    violations = tuple(replace(each, message=messages.call(each.message, name)) for each in verdict.violations)
+    return replace(verdict, violations=violations, **told)
 
 
 def _reasons(state: State, violations: list[Violation], result: ComparisonResult, config: AuditConfig) -> list[str]:
@@ -131,7 +146,7 @@ def _invalidating(result: ComparisonResult, config: AuditConfig) -> list[Violati
     trust = result.trust
     if trust is not None and not trust.trusted and (trust.enough or not found):
         text = (
-            "The masks are not to be trusted: they move the prediction more than another patient's mask in "
+            "The masks are not to be trusted: they move the prediction more than another stay's mask in "
             f"{messages.percent(trust.wins_other)} and more than the mean map in "
             f"{messages.percent(trust.wins_mean_map)} of {trust.instances} stays."
         )
@@ -148,8 +163,8 @@ def _underpowered(result: ComparisonResult) -> list[Violation]:
     for subject, effect in (("between channels", test.channels), ("in time", test.hours)):
         if effect.upper >= result.tolerance:
             text = (
-                f"No drift was found, but a move of up to {messages.percent(effect.upper)} {subject} cannot be "
-                f"excluded with {result.instances} stays; ok needs less than {messages.percent(result.tolerance)}."
+                f"No drift was found, but a move of up to {100 * effect.upper:.1f} % {subject} cannot be excluded "
+                f"with {result.instances} stays; ok needs less than {100 * result.tolerance:.1f} %."
             )
             found.append(
                 Violation(kind="power", subject=subject, message=text, value=effect.upper, threshold=result.tolerance)
