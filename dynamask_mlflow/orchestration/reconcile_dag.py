@@ -11,9 +11,9 @@ from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOpe
 from airflow.sdk import DAG, Asset, task
 
 from dynamask_mlflow._model_uri import ModelUri
+from dynamask_mlflow.audit.identity import EXPERIMENT
 from dynamask_mlflow.orchestration import tasks
 from dynamask_mlflow.orchestration.dag import schedule_of
-from dynamask_mlflow.orchestration.group import EXPERIMENT
 from dynamask_mlflow.orchestration.hook import DEFAULT
 from dynamask_mlflow.orchestration.messages import RECONCILE_DOC
 from dynamask_mlflow.orchestration.options import Execution
