@@ -47,6 +47,10 @@ def _number(value: float, digits: int = 4) -> str:
     return f"{value:.{digits}g}".replace("-", "\N{MINUS SIGN}") if np.isfinite(value) else ""
 
 
+def _numbers(row: NDArray[np.float64]) -> str:
+    return ", ".join(_number(v) for v in row[:4]) + (", …" if len(row) > 4 else "")
+
+
 def _mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Mean over the steps that are known; NaN where none is."""
     known = np.isfinite(values)
@@ -101,8 +105,7 @@ def describe_predictions(predictions: ArrayLike | None, data: ReportData) -> Out
     if flat.shape[1] <= 1:
         single = flat[:, 0] if flat.shape[1] else np.full(len(flat), np.nan)
         return Outputs("value", [_number(v) for v in single], single)
-    text = [", ".join(_number(v) for v in row[:4]) + (", …" if flat.shape[1] > 4 else "") for row in flat]
-    return Outputs("value", text, flat.mean(axis=1))
+    return Outputs("value", [_numbers(row) for row in flat], flat.mean(axis=1))
 
 
 def describe_targets(data: ReportData) -> Outputs | None:
@@ -119,7 +122,7 @@ def describe_targets(data: ReportData) -> Outputs | None:
     if data.task == "classification":
         positions = flat.argmax(axis=1).astype(np.float64) if flat.shape[1] > 1 else flat[:, 0]
         return Outputs("text", _labels(data, positions))
-    return Outputs("value", [", ".join(_number(v) for v in row[:4]) for row in flat], flat.mean(axis=1))
+    return Outputs("value", [_numbers(row) for row in flat], flat.mean(axis=1))
 
 
 def agreement(predicted: Outputs | None, target: Outputs | None, data: ReportData) -> list[bool | None] | None:

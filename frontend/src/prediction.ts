@@ -8,7 +8,7 @@ import type { Num } from "./types";
 
 export const className = (i: number) =>
   D.classes && D.classes[i] !== undefined ? D.classes[i] : "class " + i;
-export const riskName = () => "probability of " + className(1);
+export const riskName = () => "risk of " + className(1);
 
 // Class probabilities before and after, the greatest first.
 export function classBars(n: number): HTMLElement | null {

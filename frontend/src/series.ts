@@ -1,7 +1,20 @@
 // The raw series of the channels that matter, in their units, the highlighted times shaded, measured values as dots.
 
 import { figureCard, moreButton } from "./cards";
-import { bytes, C, D, endOf, hasSigned, inputAt, maskAt, observedAt, signedAt, T, unitOf } from "./data";
+import {
+  bytes,
+  C,
+  D,
+  endOf,
+  hasSigned,
+  highlightedAt,
+  inputAt,
+  maskAt,
+  observedAt,
+  signedAt,
+  T,
+  unitOf,
+} from "./data";
 import { figure, h, hideTip, redraw, say, showTip, svg, tip } from "./dom";
 import { brief, finite, least, most, percent } from "./format";
 import { describeCell, type Totals } from "./instance";
@@ -160,7 +173,7 @@ function drawSpark(node: HTMLElement, width: number, spark: Spark): (t: number |
   if (filled) picture.append(svg("path", { class: "line main thin filled", d: filled }));
   if (sight.span <= 120)
     for (let t = sight.from; t < Math.min(sight.to, endOf(n)); t++)
-      if (finite(values[t]) && (known ? observedAt(n, t, c) : maskAt(n, t, c) >= 0.5))
+      if (finite(values[t]) && (known ? observedAt(n, t, c) : highlightedAt(n, t, c)))
         picture.append(svg("circle", { class: "dot main", cx: x(t), cy: y(values[t]), r: 2.4 }));
   const line = svg("line", { class: "crossline", y1: 0, y2: height, visibility: "hidden" });
   picture.append(line);
