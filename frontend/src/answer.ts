@@ -16,6 +16,9 @@ const isRisk = () => D.before?.kind === "probability";
 // Whether the model answers with one value, which then has a mean over the instances.
 export const isSingle = () => D.before?.kind === "value" && !D.before.series && finite(D.population);
 
+// Whether the first card has one number to show: neither classes nor an answer at every step.
+const isNumber = () => isRisk() || (D.before?.kind === "value" && !D.before.series);
+
 // The number that the page reads for an instance: of the target in sight, else of the prediction.
 export function answerOf(n: number): number {
   const other = view();
@@ -42,7 +45,7 @@ export function answerWords(n: number, extent: string): string[] {
   if (!before) return [];
   const value = answerOf(n);
   const words: string[] = [];
-  const several = !isRisk() && before.kind !== "value";
+  const several = !isNumber();
   if (several) words.push("Predicted " + (before.text[n] || "–") + detail(before, n) + ".");
   if (isRisk() && (!view() || D.compared)) {
     const places: string[] = [];
@@ -170,7 +173,7 @@ function drawScale(node: HTMLElement, width: number, marks: Mark[], [low, high]:
   for (const mark of shown.reverse()) {
     const { at } = mark;
     if (mark.look === "actual")
-      picture.append(svg("path", { class: "actual", d: "M" + at + " " + (y + 9) + "l6 11h-12z" }));
+      picture.append(svg("path", { class: "actual", d: "M" + at + " " + (y + 4) + "l5 8h-10z" }));
     else if (mark.below)
       picture.append(svg("line", { class: "reference", x1: at, x2: at, y1: y - 9, y2: y + 9 }));
     else picture.append(svg("circle", { class: "dot " + mark.look, cx: at, cy: y, r: 7 }));
@@ -191,9 +194,8 @@ function drawScale(node: HTMLElement, width: number, marks: Mark[], [low, high]:
 export function answerCard(n: number, extent: string, reasons: Reason[]): HTMLElement | null {
   if (!D.before) return null;
   const words = answerWords(n, extent);
-  const single = isRisk() || D.before.kind === "value";
   const parts: Child[] = [
-    single
+    isNumber()
       ? h("p", { class: "said" }, h("strong", { text: told(answerOf(n)) }), h("span", { text: answerName() }))
       : null,
     words.length ? h("p", { class: "sentence", text: words.join(" ") }) : null,

@@ -19,6 +19,7 @@ export interface Share extends Move {
 }
 
 const NOTABLE = 0.05; // of all contributions
+const FEW = 3; // channels that a sentence names, and a list at least
 
 // Steps at which a channel's cells are in the mask, in words.
 export function whenOf(n: number, c: number): string {
@@ -41,11 +42,12 @@ export function contributionsOf(n: number, byChannel: number[]): Share[] {
   return found.sort((a, b) => Math.abs(b.sum) - Math.abs(a.sum));
 }
 
-// Channels that matter: those that carry a notable part of all contributions.
+// Channels that matter: those that carry a notable part of all contributions; the greatest, where many share them.
 export function notable(found: Share[]): Share[] {
-  const total = found.reduce((sum, one) => sum + Math.abs(one.sum), 0);
-  const kept = found.filter((one) => total > 0 && Math.abs(one.sum) >= NOTABLE * total);
-  return kept.length ? kept.slice(0, 12) : found.slice(0, 1);
+  const size = (list: Share[]) => list.reduce((sum, one) => sum + Math.abs(one.sum), 0);
+  const all = size(found);
+  const kept = found.filter((one) => one.sum && Math.abs(one.sum) >= NOTABLE * all);
+  return size(kept) >= 0.5 * all && kept.length ? kept.slice(0, 12) : found.slice(0, FEW);
 }
 
 export const signed = (v: number) => (v > 0 ? "+" : "") + brief(v);
@@ -200,7 +202,10 @@ export function contributionsCard(n: number, byChannel: number[]): HTMLElement |
   draw(few);
   const [answer, reference] = [found.answer[n], found.reference[n]];
   const known = finite(answer) && finite(reference);
-  const read = found.logit ? (v: number) => chance(riskOf(v)) : numeral;
+  const plain = (v: number) => numeral(v) + (found.unit ? " " + found.unit : "");
+  // risks that would both be read as next to nothing are told as log-odds
+  const apart = found.logit && known && chance(riskOf(answer)) !== chance(riskOf(reference));
+  const read = apart ? (v: number) => chance(riskOf(v)) : plain;
   const sum = known
     ? "The bars lead from " +
       read(reference) +
@@ -247,8 +252,6 @@ export function barList(shown: Move[], all: Move[], elapsed: number, unit: strin
   );
 }
 
-const FEW = 3; // channels that a sentence names
-
 // Names of channels, at most three, as a sentence lists them.
 export const names = (list: Move[]) =>
   list
@@ -270,7 +273,7 @@ export function reasonWords(n: number, byChannel: number[]): Reason[] {
         h("strong", { text: D.channels[one.c] }),
         one.when ? " (" + one.when + ")" : "",
       ]),
-    list.length ? "" : "nothing notable",
+    list.length ? "" : "no channel stands out",
   ];
   const [raised, lowered] = [all.filter((one) => one.sum > 0), all.filter((one) => one.sum < 0)];
   const lines = [line("Raised by", raised), line("Lowered by", lowered)];

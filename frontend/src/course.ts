@@ -21,6 +21,8 @@ export function movesBetween(n: number, since: number, until: number): Move[] {
   return found.sort((a, b) => Math.abs(b.sum) - Math.abs(a.sum));
 }
 
+const isRisk = () => D.task === "classification"; // of one class, where there are several
+
 // Since when the answer has been on this side of the threshold.
 export function sinceWords(n: number): Reason | null {
   const course = D.course;
@@ -33,9 +35,9 @@ export function sinceWords(n: number): Reason | null {
   const values = known.map(([v]) => v);
   const [last] = known[known.length - 1];
   const { threshold } = D;
-  if (D.before?.kind !== "probability" || !finite(threshold)) {
+  if (!isRisk() || !finite(threshold)) {
     const [[first, start], [, end]] = [known[0], known[known.length - 1]];
-    const read = D.before?.kind === "probability" ? chance : numeral;
+    const read = isRisk() ? chance : numeral;
     return ["Over time", read(first) + " at " + when(start) + ", " + read(last) + " at " + when(end)];
   }
   const above = last >= threshold;
@@ -55,7 +57,7 @@ export function courseCard(n: number): HTMLElement | null {
   const answers = course.answers[n];
   const last = answers.reduce<number>((end, v, k) => (finite(v) ? k : end), 0);
   if (last < 1) return null;
-  const risk = D.before?.kind === "probability";
+  const risk = isRisk();
   const told = risk ? chance : numeral;
   const roof = most([...answers.filter(finite), D.threshold ?? 0.1]);
   const nameOf = (k: number) => capitalTime(course.steps[k] - 1);

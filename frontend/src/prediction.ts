@@ -2,7 +2,7 @@
 
 import { atTime, D } from "./data";
 import { h } from "./dom";
-import { capital, chance, numeral } from "./format";
+import { capital, chance, numeral, tickNumber, tickPercent } from "./format";
 import { chartKey, type Line, lineChart } from "./lines";
 import type { Num } from "./types";
 
@@ -71,7 +71,8 @@ export function stepChart(n: number): HTMLElement[] | null {
       height: 170,
       xFormat: (t) => D.times[t],
       xName: (t) => capital(atTime(t)),
-      yFormat: numeral,
+      yFormat: D.task === "classification" ? chance : numeral,
+      yTick: D.task === "classification" ? tickPercent : tickNumber,
       xTitle: D.unit,
     }),
     chartKey(lines),

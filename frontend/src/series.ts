@@ -18,7 +18,7 @@ import {
 import { figure, h, hideTip, redraw, say, showTip, svg, tip } from "./dom";
 import { brief, finite, least, most, percent } from "./format";
 import { describeCell, type Totals } from "./instance";
-import { channelOrder, scaleOf } from "./scales";
+import { channelOrder, labelled, scaleOf } from "./scales";
 import { TimeWindow } from "./window";
 
 export function seriesCard(n: number, sums: Totals, sight: TimeWindow): HTMLElement {
@@ -115,9 +115,10 @@ function timeAxis(sight: TimeWindow): HTMLElement {
       D.times.slice(sight.from, sight.to).map((label) => label.length),
       1,
     );
-    const every = Math.max(1, Math.ceil((7 * Math.min(longest, 16) + 14) / across));
+    const places = labelled(sight.span, width, 7 * Math.min(longest, 16) + 14);
     const picture = svg("svg", { width, height: 20, viewBox: "0 0 " + width + " 20" });
-    for (let t = sight.from; t < sight.to; t += every) {
+    for (const place of places) {
+      const t = sight.from + place;
       const x = (t - sight.from + 0.5) * across;
       const anchor = x < 20 ? "start" : x > width - 20 ? "end" : "middle";
       picture.append(svg("text", { class: "tick", x, y: 14, "text-anchor": anchor, text: D.times[t] }));

@@ -21,7 +21,13 @@ function removalWords(n: number, extent: string, shift: number, random: number, 
   const answer = known?.answer[n];
   const read = (v: number) => (known?.logit ? riskOf(v) : v);
   const single = D.before?.kind === "probability" || isSingle();
-  if (single && finite(after) && finite(answer) && Math.abs(read(answer) - answerOf(n)) < 1e-3) {
+  if (
+    single &&
+    finite(after) &&
+    finite(answer) &&
+    Math.abs(read(answer) - answerOf(n)) < 1e-3 &&
+    told(after) !== told(answerOf(n))
+  ) {
     const back = answer < (known?.reference[n] ?? 0) ? -1 : 1; // the way from the reference to the answer
     return (
       without +

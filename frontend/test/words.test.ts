@@ -24,10 +24,12 @@ describe("words", () => {
     expect(testWords(shares as never, "share").details[0]).toMatch(/^random cells 97.%, p < 0.001$/);
   });
 
-  it("keeps the channels that matter, and never none", () => {
+  it("keeps the channels that matter, and the greatest where many share the answer", () => {
     const share = (c: number, sum: number) => ({ c, sum, share: 0, spread: 0, when: "" });
-    expect(notable([share(0, 2), share(1, -1), share(2, 0.001)]).map((one) => one.c)).toEqual([0, 1]);
-    expect(notable([share(3, 0), share(4, 0)]).map((one) => one.c)).toEqual([3]);
+    const kept = (sums: number[]) => notable(sums.map((sum, c) => share(c, sum))).map((one) => one.c);
+    expect(kept([2, -1, 0.001])).toEqual([0, 1]);
+    expect(kept([1.2, ...Array.from({ length: 30 }, () => -1)])).toEqual([0, 1, 2]);
+    expect(kept([0, 0])).toEqual([0, 1]);
   });
 
   it("names the hours of a channel", () => {
