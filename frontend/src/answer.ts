@@ -94,7 +94,8 @@ function scaleFigure(n: number): HTMLElement | null {
   const marks: Mark[] = [{ value, name: "this one", look: "before" }];
   const beside = otherModel(n);
   if (beside) marks.push({ value: beside.value, name: beside.name, look: "after" });
-  if (finite(D.population) && !view()) marks.push({ value: D.population, name: "mean", look: "mean" });
+  if (finite(D.population) && !view() && N > 1)
+    marks.push({ value: D.population, name: "mean", look: "mean" });
   if (isRisk() && finite(D.threshold))
     marks.push({ value: D.threshold, name: "threshold", look: "threshold" });
   const actual = view() || value !== before.value[n] ? null : D.target?.value?.[n];

@@ -44,7 +44,8 @@ export function percent(v: Value): string {
 // A probability, in percent with one digit behind the point; never said to be certain because it was rounded.
 export function chance(p: Value): string {
   if (!finite(p)) return "–";
-  const text = p < 0.0005 && p > 0 ? "< 0.1" : p >= 0.9995 && p < 1 ? "> 99.9" : (100 * p).toFixed(1);
+  const text =
+    p < 0.0005 && p > 0 ? "<\u00a00.1" : p >= 0.9995 && p < 1 ? ">\u00a099.9" : (100 * p).toFixed(1);
   return text + "\u00a0%";
 }
 
