@@ -252,12 +252,12 @@ export function barList(shown: Move[], all: Move[], elapsed: number, unit: strin
   );
 }
 
-// Names of channels, at most three, as a sentence lists them.
+// Names of channels, at most three; they may have commas of their own.
 export const names = (list: Move[]) =>
   list
     .slice(0, FEW)
     .map((one) => D.channels[one.c])
-    .join(", ");
+    .join("; ");
 
 // What raised the answer and what lowered it, in a line each: the channels that matter most, with their steps.
 export function reasonWords(n: number, byChannel: number[]): Reason[] {
