@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST
+from stores import new_store
 
 from dynamask_mlflow.cli import main
 from dynamask_mlflow.cli.common import CommandError, reported
@@ -55,7 +56,7 @@ def test_every_command_that_gives_a_result_prints_it_as_json() -> None:
 def test_tables_to_a_registered_model_as_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("duckdb")
     monkeypatch.chdir(tmp_path)
-    small = ["--units", "4", "--epochs", "1", "--tracking-uri", f"sqlite:///{tmp_path / 'mlflow.db'}"]
+    small = ["--units", "4", "--epochs", "1", "--tracking-uri", new_store(tmp_path)]
     found = [
         json.loads(CliRunner().invoke(main, [*command, "--json"]).stdout)
         for command in (
