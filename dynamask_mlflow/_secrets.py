@@ -21,7 +21,8 @@ _OPEN_VALUE = re.compile(r"(?![\"'{*])[^;=\n]{0,500}(?=;)")  # ODBC: a value may
 _VALUE = re.compile(
     r"(\\{1,8}[\"'])(?:(?!\1).)*+(?:\1)?"  # JSON within JSON
     r"|[|>][+\-]?[ \t]*+(?:\n[ \t]++[^\n]*+)++"  # a block of YAML
-    r"|\"(?:[^\"\\]|\\.)*+\"?|'(?:[^'\\]|\\.)*+'?|\{[^}]*+\}?|[^\s&;,\"'})\]]++"
+    r"|\"\"\"(?:[^\"]|\"(?!\"\"))*+(?:\"\"\")?"
+    r"|[bBrRuU]{0,2}(?:\"(?:[^\"\\]|\\.)*+\"?|'(?:[^'\\]|\\.)*+'?)|\{[^}]*+\}?|\([^)]*+\)?|\[[^\]]*+\]?|[^\s&;,\"'})\]]++"
 )
 _ARGUMENT = re.compile(r"\s{1,20}+(?![-\s])")
 
@@ -32,6 +33,7 @@ _FEW_SLASHES = re.compile(
     r"((?<![\w/:])//|\b[A-Za-z][A-Za-z0-9+.\-]{1,40}:/)[^\s/@:\"']{0,100}:[^\s/@]{1,300}@(?=[\w\[])"
 )
 _TAG = re.compile(r"<([\w.:\-]{1,60})>[^<>]++(?=</\1>)")
+_CALL = re.compile(r"\b(\w{0,40}Auth\()[^)\n]++")
 _PEM = re.compile(r"(-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----)[^-]*+")
 _SAID = re.compile(
     r"(?i)\b((?:password|passphrase|token|secret|api key)\s{1,5}(?:(?:is|was)\s{1,5})?(?=['\"])"
@@ -65,7 +67,7 @@ def without_secrets(text: object) -> str:
     cleaned = _cleaned(str(text))
     if "%" not in cleaned:
         return cleaned
-    return re.sub(r"[^\s\"']*%[0-9A-Fa-f]{2}[^\s\"']*", _decoded, cleaned)
+    return re.sub(r"[^\s\"']++", _decoded, cleaned)
 
 
 def _cleaned(text: str) -> str:
@@ -78,6 +80,7 @@ def _cleaned(text: str) -> str:
     text = _FEW_SLASHES.sub(r"\1", text)
     text = _BARE.sub("", text)
     text = _without_values(text)
+    text = _CALL.sub(rf"\1{HIDDEN}", text)
     text = _SAID.sub(rf"\1{HIDDEN}", text)
     text = _QUERY_KEY.sub(rf"\1{HIDDEN}", text)
     return _KNOWN.sub(HIDDEN, text)
@@ -122,6 +125,8 @@ def _address(found: re.Match[str]) -> str:
 def _decoded(found: re.Match[str]) -> str:
     """The word as it is unless its percent-decoded form holds a credential; then that form, cleaned."""
     word = plain = found.group()
+    if "%" not in word:
+        return word
     for _ in range(3):
         plain = unquote(plain)
         if _cleaned(plain) != plain:

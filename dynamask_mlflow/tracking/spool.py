@@ -39,6 +39,7 @@ _SHA = re.compile(r"[0-9a-f]{64}")
 _PREFIX, _OWNER, _RESERVED = "dynamask-", "owner.json", "reserved"
 _LEAST = 32 << 20  # bytes free, whatever is to be stored
 _MOST_FOLDERS = 50
+_DAMAGED = (OSError, ValueError, KeyError, TypeError, OverflowError, RuntimeError)  # a small file of ours, read again
 
 
 @dataclass(frozen=True)
@@ -167,13 +168,13 @@ def _in_use(spool: Path) -> bool:
     try:
         owner = json.loads((spool / _OWNER).read_text(encoding="utf-8"))
         pid, host = int(owner["pid"]), str(owner["host"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except _DAMAGED:
         return False
     if host != socket.gethostname():
         return not (spool / MANIFEST).is_file()
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):
         return False
     except OSError:
         return True
@@ -188,9 +189,10 @@ def _index() -> Path:
 def _remembered() -> list[Path]:
     try:
         stored = json.loads(_index().read_text(encoding="utf-8"))
-    except (OSError, ValueError, RuntimeError):
+    except _DAMAGED:
         return []
-    return [Path(name) for name in stored if isinstance(name, str)] if isinstance(stored, list) else []
+    named = [name for name in stored if isinstance(name, str)] if isinstance(stored, list) else []
+    return [Path(name) for name in named if os.path.isdir(name)]  # noqa: PTH112  (false where Path would raise)
 
 
 def _remember(folder: Path) -> None:
@@ -198,7 +200,7 @@ def _remember(folder: Path) -> None:
     known, place = _remembered(), folder.resolve()
     if place in known:
         return
-    kept = [*(path for path in known if path.is_dir()), place][-_MOST_FOLDERS:]
+    kept = [*known, place][-_MOST_FOLDERS:]
     try:
         atomic_write(_index(), json.dumps([str(path) for path in kept]))
     except (OSError, RuntimeError) as error:
