@@ -49,6 +49,13 @@ _SCHEME_WORD = re.compile(
     r"\b([Bb]earer|[Bb]asic|[Nn]egotiate|[Aa]pi-?[Kk]ey)\s{1,20}(?=\S{0,500}[0-9A-Z=._\-])[A-Za-z0-9._~+/\-]{6,}=*"
 )
 _QUERY_KEY = re.compile(r"(?i)([?&](?:key|code|pass)=)[^\s&\"']++")
+_WEBHOOK = re.compile(  # addresses whose path is the secret
+    r"(?i)\b(hooks\.slack\.com/(?:services|workflows|triggers)/|(?:discord|discordapp)\.com/api/webhooks/"
+    r"|[\w.\-]{1,80}webhook\.office\.com/webhookb2/|api\.telegram\.org/bot"
+    r"|with url: /(?:(?:services|workflows|triggers|api/webhooks|webhookb2|integration)/|bot)"
+    r"|events\.pagerduty\.com/integration/)"
+    r"[^\s\"'<>)]++"
+)
 _KNOWN = re.compile(
     r"\b(?:eyJ[\w\-]{8,}+\.[\w\-]++\.[\w\-]*+|dapi[0-9a-f]{32}(?:-\d)?|A[KS]IA[0-9A-Z]{16}|gh[pousr]_\w{20,}+"
     r"|github_pat_\w{20,}+|glpat-[\w\-]{16,}+|hf_\w{20,}+|npm_\w{30,}+|pypi-[\w\-]{20,}+|hvs\.[\w\-]{20,}+|dop_v1_[0-9a-f]{40,}+"
@@ -83,6 +90,7 @@ def _cleaned(text: str) -> str:
     text = _CALL.sub(rf"\1{HIDDEN}", text)
     text = _SAID.sub(rf"\1{HIDDEN}", text)
     text = _QUERY_KEY.sub(rf"\1{HIDDEN}", text)
+    text = _WEBHOOK.sub(rf"\1{HIDDEN}", text)
     return _KNOWN.sub(HIDDEN, text)
 
 
