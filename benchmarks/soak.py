@@ -325,8 +325,8 @@ def soak(minutes: float, seed: int, folder: Path) -> dict[str, Any]:
 
     place, tally, rng = Place(folder, free_port()), Tally(), random.Random(seed)
     place.spools.mkdir(parents=True)
-    place.start_server()
     try:
+        place.start_server()
         for job, argument in [("prepare", ""), *(("audit", window) for window in WINDOWS), ("evaluate", "0")]:
             begin = time.monotonic()
             if finish(place.client(job, argument), tally) != 0:

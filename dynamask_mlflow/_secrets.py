@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from urllib.parse import unquote, unquote_plus
 
+from dynamask_mlflow._printable import printable
+
 HIDDEN = "***"
 
 # Every repetition is bounded or possessive: a hostile text must not take long.
@@ -143,6 +145,6 @@ def _decoded(found: re.Match[str]) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's text, without credentials."""
+    """The first line of an error's text, without credentials; of a long one the middle is left out."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    return without_secrets(lines[0])[:300]
+    return printable(without_secrets(lines[0]), 300)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from dynamask_mlflow._npz import max_size
 from dynamask_mlflow._settings import shown
-from dynamask_mlflow.evaluation.model_settings import load_reference
+from dynamask_mlflow.evaluation.model_settings import SETTINGS_FILE, load_reference
 from dynamask_mlflow.evaluation.sequence_model import SequenceModel
 from dynamask_mlflow.tracking.errors import UntrustedModelError
 
@@ -139,6 +139,8 @@ def refuse_code(folder: str | os.PathLike[str]) -> dict[str, Any]:
             raise UntrustedModelError(f"Expected plain files, but the model holds the link {_shown(name)}.")
         if path.suffix in (".pth", ".pkl", ".pt", ".pickle", ".joblib"):
             raise UntrustedModelError(f"Expected a network in pt2 format, but the model holds pickles: {_shown(name)}.")
+        if name == SETTINGS_FILE and path.stat().st_size > _LARGEST_TEXT:
+            raise UntrustedModelError(f"Expected {name} of at most {_LARGEST_TEXT:,} bytes, but it has more.")
         if path.is_file() and name not in _FILES:
             raise UntrustedModelError(f"Expected a model without code, but it brings the file {_shown(name)}.")
     if not (root / "data" / "model.pt2").is_file():

@@ -60,7 +60,8 @@ def upload_or_keep(spool: Path, tracking_uri: str | None = None) -> None:
     try:
         patiently(lambda: upload(spool, tracking_uri))
     except Exception as error:
-        _leave_run(read_manifest(spool, verify=False), tracking_uri)
+        with contextlib.suppress(SpoolError):
+            _leave_run(read_manifest(spool, verify=False), tracking_uri)
         raise UploadError(f"dynamask: the upload failed: {first_line(error).rstrip('.')}. {how}", error) from error
     except BaseException:
         _logger.warning("dynamask: interrupted while uploading. %s", how)
