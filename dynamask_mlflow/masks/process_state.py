@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -14,16 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-_one_thread = threading.RLock()
-
-
-def _renew() -> None:
-    global _one_thread
-    _one_thread = threading.RLock()  # who held it may be a thread that this process has not
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew)
+from dynamask_mlflow._threads import one_thread
 
 
 @contextmanager
@@ -37,7 +27,7 @@ def untouched_process(model: object = None) -> Iterator[None]:
     One thread at a time is in such a block: another would take the state in between for the one to be restored, and
     its answers would come from a network that is held in another mode.
     """
-    with _one_thread, ExitStack() as undo:
+    with one_thread(), ExitStack() as undo:
         undo.enter_context(warnings.catch_warnings())
         undo.callback(_restore_environment, dict(os.environ))
         undo.callback(_restore_torch, *_torch_state())

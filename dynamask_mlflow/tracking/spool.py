@@ -15,7 +15,8 @@ import shutil
 import socket
 import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
@@ -58,7 +59,7 @@ class SpoolFolder:
 
 
 def new_spool(base: str | None, run_id: str, needed: int = 0) -> Path:
-    """An empty folder that only its owner can read, with room for `needed` bytes, which is taken until `release`.
+    """An empty folder that only its owner can read, with room for `needed` bytes, which is taken until `written_to`.
 
     Spools that a killed process left unfinished are removed; finished ones that were never uploaded are mentioned.
     """
@@ -103,9 +104,17 @@ def _reserve(path: Path, size: int) -> None:
                 raise
 
 
-def release(spool: Path) -> None:
-    """Give back the room that `new_spool` took: the results are about to be written."""
+@contextmanager
+def written_to(spool: Path) -> Iterator[None]:
+    """Give back the room that `new_spool` took, since the block writes the results; what fills the disk is named."""
     (spool / _RESERVED).unlink(missing_ok=True)
+    try:
+        yield
+    except OSError as error:
+        raise SpoolError(
+            f"Expected room for the results in {spool.parent}, but they could not be written: "
+            f"{error.strerror or error}. Name another folder with the setting `spool`."
+        ) from error
 
 
 def find_spools(folders: Iterable[Path] | None = None) -> list[SpoolFolder]:

@@ -14,7 +14,6 @@ import os
 import posixpath
 import re
 import shlex
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from dynamask_mlflow._secrets import first_line, without_secrets
+from dynamask_mlflow._threads import one_thread
 from dynamask_mlflow.tracking.errors import SpoolError, UploadError
 from dynamask_mlflow.tracking.spool import ARTIFACTS, Manifest, discard, owned, read_manifest
 
@@ -43,9 +43,6 @@ _OURS = {
 _PASSING = (408, 425, 429, 502, 503, 504)
 
 _TOO_MANY = re.compile(r"too many (\d{3}) error responses")
-_environment = threading.RLock()  # variables are of the whole process: one thread at a time sets them
-_impatient = 0  # blocks of `short_retries` that are open, in any thread
-_set_by_us: dict[str, str] = {}
 
 Result = TypeVar("Result")
 
@@ -227,13 +224,13 @@ def _is_refusal(error: Exception) -> bool:
 def signed_in(tracking_uri: str) -> Iterator[str]:
     """The address to use in the block: user and password of an http URI go into MLflow's variables meanwhile."""
     if not tracking_uri.startswith(("http://", "https://")) or "@" not in urlsplit(tracking_uri).netloc:
-        with _environment:  # or another thread's password would go to this server
+        with one_thread():  # or another thread's password would go to this server
             yield tracking_uri
         return
     parts = urlsplit(tracking_uri)
     user, _, password = parts.netloc.rpartition("@")[0].partition(":")
     ours = {"MLFLOW_TRACKING_USERNAME": unquote(user), "MLFLOW_TRACKING_PASSWORD": unquote(password)}
-    with _environment:
+    with one_thread():
         before = {name: os.environ.get(name) for name in ours}
         os.environ.update(ours)
         try:
@@ -249,21 +246,14 @@ def signed_in(tracking_uri: str) -> Iterator[str]:
 @contextmanager
 def short_retries() -> Iterator[None]:
     """Let MLflow's client give up a request after about ten seconds, where the user has not set these variables."""
-    global _impatient
-    with _environment:
-        if not _impatient:
-            _set_by_us.update({name: value for name, value in _OURS.items() if name not in os.environ})
-            os.environ.update(_set_by_us)
-        _impatient += 1
-    try:
-        yield
-    finally:
-        with _environment:
-            _impatient -= 1
-            if not _impatient:
-                for name in _set_by_us:
-                    os.environ.pop(name, None)
-                _set_by_us.clear()
+    with one_thread():
+        ours = {name: value for name, value in _OURS.items() if name not in os.environ}
+        os.environ.update(ours)
+        try:
+            yield
+        finally:
+            for name in ours:
+                os.environ.pop(name, None)
 
 
 def patiently(work: Callable[[], Result], seconds: float | None = None) -> Result:

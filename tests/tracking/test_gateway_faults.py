@@ -13,6 +13,7 @@ import requests
 from gateway import Rule, gateway
 from local_servers import Server, mlflow_server
 
+from dynamask_mlflow.masks.process_state import untouched_process
 from dynamask_mlflow.tracking.errors import SpoolError, UploadError
 from dynamask_mlflow.tracking.spool import ARTIFACTS, Destination, Point, new_spool, write_manifest
 from dynamask_mlflow.tracking.upload import SECONDS_VARIABLE, short_retries, signed_in, upload, upload_or_keep
@@ -116,23 +117,25 @@ def test_variables_of_two_threads_do_not_mix(monkeypatch: pytest.MonkeyPatch) ->
     for name in ("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
-    seen: list[str | None] = []
-    inside, other_done = threading.Event(), threading.Event()
+    before, seen = dict(os.environ), list[str | None]()
 
     def other() -> None:
         with short_retries():
-            inside.set()
-            other_done.wait(20)
             seen.append(os.environ.get("MLFLOW_HTTP_REQUEST_MAX_RETRIES"))
 
-    thread = threading.Thread(target=other)
+    def fit() -> None:
+        with untouched_process():
+            pass
+
+    threads = [threading.Thread(target=work) for work in (other, fit)]
     with short_retries():
-        thread.start()
-        assert inside.wait(20)
-    other_done.set()
-    thread.join(20)
-    assert seen == ["1"]  # still, though the block that set it has ended
-    assert "MLFLOW_HTTP_REQUEST_MAX_RETRIES" not in os.environ
+        for thread in threads:
+            thread.start()
+        threads[1].join(0.2)
+    for thread in threads:
+        thread.join(60)
+    assert seen == ["1"]
+    assert dict(os.environ) == before  # neither taken away too early, nor taken for the user's own
 
     def another_server() -> None:
         with signed_in("http://other:5000"):

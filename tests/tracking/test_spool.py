@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import logging
 import os
@@ -35,8 +36,8 @@ from dynamask_mlflow.tracking.spool import (
     find_spools,
     new_spool,
     read_manifest,
-    release,
     write_manifest,
+    written_to,
 )
 from dynamask_mlflow.tracking.upload import upload
 
@@ -85,8 +86,10 @@ def test_the_room_for_results_is_taken_before_the_fits(tmp_path: Path) -> None:
     spool = new_spool(str(tmp_path), "abc", needed)
     taken = sum(path.stat().st_blocks * 512 for path in spool.iterdir())
     assert taken >= needed
-    release(spool)
-    assert sum(path.stat().st_blocks * 512 for path in spool.iterdir() if path.is_file()) < needed
+    with written_to(spool):
+        assert sum(path.stat().st_blocks * 512 for path in spool.iterdir() if path.is_file()) < needed
+    with pytest.raises(SpoolError, match=r"Expected room .* No space left on device"), written_to(spool):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def test_an_error_or_an_interrupt_in_the_fits_leaves_no_spool(

@@ -218,7 +218,6 @@ def test_threads_that_share_a_network_get_the_answers_of_one_alone() -> None:
     assert all(parameter.requires_grad for parameter in network.parameters())
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="without fork")
 def test_a_fork_does_not_wait_for_a_thread_that_it_has_not() -> None:
     inside, leave = threading.Event(), threading.Event()
 
