@@ -33,7 +33,7 @@ for count in ({few}, {many}):
 
 
 def run() -> dict[str, float]:
-    sys.path.insert(0, str(HELPERS))
+    sys.path[:0] = [str(HELPERS), str(HELPERS.parent)]
     deployment = importlib.import_module("airflow_servers").deployment
     make_ward = importlib.import_module("small_ward").make_ward
     with tempfile.TemporaryDirectory() as folder:

@@ -12,6 +12,7 @@ import ast
 import contextlib
 import importlib.abc
 import importlib.util
+import json
 import os
 import random
 import resource
@@ -33,7 +34,7 @@ PACKAGE = REPOSITORY / "dynamask_mlflow"
 REASONS = Path(__file__).parent / "mutant_survivors.toml"
 ROOMS = ("masks", "masks/change", "metrics", "audit/statistics")
 # Of the tests that run a line, as many as take these seconds together without a mutant.
-BUDGET = 20.0
+BUDGET = 10.0
 # A mutant that computes this much longer than its tests do hangs.
 HANGS = 4.0
 FIRST = 12
@@ -62,6 +63,10 @@ class Mutant:
     @property
     def where(self) -> str:
         return str(self.path.relative_to(PACKAGE))
+
+    @property
+    def name(self) -> str:
+        return f"{self.where}:{self.line} {self.change}"
 
     def tests(self, covering: CoveringTests) -> list[str]:
         """The tests that should notice. What is run at import, such as a constant, belongs to the whole file."""
@@ -184,6 +189,13 @@ class _Changed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         exec(compile(self.mutant.source, str(self.mutant.path), "exec"), module.__dict__)
 
 
+def ended(mutant: Mutant, covering: CoveringTests) -> dict[str, Any]:
+    """The mutant's name, whether it was killed, and by how many tests it was tried."""
+    tests = mutant.tests(covering)
+    limit = 30 + HANGS * sum(covering.seconds[test] for test in tests)
+    return {"name": mutant.name, "killed": bool(tests) and killed_by(mutant, tests, limit), "tests": len(tests)}
+
+
 def killed_by(mutant: Mutant, tests: list[str], seconds: float) -> bool:
     """Whether one of the tests fails with the mutant in place; one that hangs counts as killed."""
     child = os.fork()
@@ -297,7 +309,7 @@ def page(tried: list[Mutant], alive: list[Survivor], number: int, seed: int) -> 
         "",
         "A mutant has one comparison, operator or number changed. The tests that run the changed line are run until "
         "one fails: those of the module's own test file first, then the",
-        f"quick ones, {BUDGET:.0f} seconds of them at most. Tests that need a server, a browser or more than 20 "
+        f"quick ones, {BUDGET:.0f} seconds of them at most. Tests that need a server, a browser or more than 4 "
         "seconds are never run: a survivor may still be killed by",
         "the evaluator's tests or by the floors of the arena. What kills no test because it cannot matter "
         "(equivalent mutants) counts as a survivor, too.",
@@ -307,6 +319,14 @@ def page(tried: list[Mutant], alive: list[Survivor], number: int, seed: int) -> 
         *(_row(each, known) for each in alive),
     ]
     return "\n".join(lines) + "\n"
+
+
+def remembered(results: Path | None) -> dict[str, dict[str, Any]]:
+    """What was tried before: the mutant's name -> how it ended."""
+    if results is None or not results.is_file():
+        return {}
+    records = [json.loads(line) for line in results.read_text(encoding="utf-8").splitlines()]
+    return {record["name"]: record for record in records}
 
 
 def _row(survivor: Survivor, known: dict[str, dict[str, str]]) -> str:
@@ -323,6 +343,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--page", type=Path, default=None)
     parser.add_argument("--covering", type=Path, help="Keep which tests run which line in this file, or take it.")
+    parser.add_argument("--results", type=Path, help="Note each mutant in this file, and try none again that is there.")
     parser.add_argument("--only", default="", help="Only files whose path holds this text.")
     options = parser.parse_args()
     sys.path.insert(0, str(REPOSITORY))
@@ -334,18 +355,18 @@ def main() -> None:
     chosen = random.Random(options.seed).sample(everything, min(options.sample, len(everything)))
     tried: list[Mutant] = []
     alive: list[Survivor] = []
+    before = remembered(options.results)
     for place, found in enumerate(each for each in chosen if options.only in str(each[0])):
         mutant = mutant_at(*found)
-        tests = mutant.tests(covering)
         tried.append(mutant)
-        limit = 30 + HANGS * sum(covering.seconds[test] for test in tests)
-        killed = bool(tests) and killed_by(mutant, tests, limit)
-        if not killed:
-            alive.append(Survivor(mutant, bool(tests)))
-        state = "killed" if killed else "survived"
-        print(
-            f"{place + 1}/{len(chosen)} {state} {mutant.where}:{mutant.line} {mutant.change} ({len(tests)})", flush=True
-        )
+        record = before.get(mutant.name) or ended(mutant, covering)
+        if options.results is not None and mutant.name not in before:
+            with options.results.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(record) + "\n")
+        if not record["killed"]:
+            alive.append(Survivor(mutant, record["tests"] > 0))
+        state = "killed" if record["killed"] else "survived"
+        print(f"{place + 1}/{len(chosen)} {state} {mutant.name} ({record['tests']} tests)", flush=True)
         if options.page is not None:
             options.page.write_text(page(tried, alive, len(everything), options.seed), encoding="utf-8")
     print(f"{1 - len(alive) / max(len(tried), 1):.0%} of {len(tried)} killed")

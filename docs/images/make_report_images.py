@@ -36,10 +36,9 @@ def main(report: str, instance: str | None = None) -> None:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1280, "height": 900})
-        page.goto(address)
+        page.goto(f"{address}#part=overview")
         page.wait_for_timeout(500)
-        for name in ("report-relies",):
-            picture(page, name, CARDS[name])
+        picture(page, "report-relies", CARDS["report-relies"])
         page.goto("about:blank")
         page.goto(f"{address}#part=instances" + (f"&id={quote(instance)}" if instance else ""))
         page.wait_for_timeout(500)

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from dynamask_mlflow._states import State
     from dynamask_mlflow.audit.bundle import write_evidence
     from dynamask_mlflow.audit.config import AuditConfig
-    from dynamask_mlflow.audit.errors import AuditError, NoDataError, TrackingLostError
+    from dynamask_mlflow.audit.errors import AuditError, DataLostError, NoDataError, TrackingLostError
     from dynamask_mlflow.audit.gate import GateLimits, GateResult, GateState, run_gate
     from dynamask_mlflow.audit.history import AuditEntry, audit_history
     from dynamask_mlflow.audit.labels import add_labels, read_labels
@@ -46,6 +46,7 @@ _HOMES = {
     "AuditConfig": "config",
     "AuditEntry": "history",
     "AuditError": "errors",
+    "DataLostError": "errors",
     "AuditRequest": "records",
     "AuditResult": "records",
     "AuditSource": "records",
@@ -103,6 +104,7 @@ __all__ = [
     "AuditRequest",
     "AuditResult",
     "AuditSource",
+    "DataLostError",
     "GateLimits",
     "GateResult",
     "GateState",

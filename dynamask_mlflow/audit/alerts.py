@@ -11,6 +11,7 @@ from dynamask_mlflow._json import stored_names, stored_object
 from dynamask_mlflow._states import State
 from dynamask_mlflow.audit import tags as t
 from dynamask_mlflow.audit.history import AuditEntry, Episode, audit_history, days_between, episodes, jaccard
+from dynamask_mlflow.audit.identity import DEFAULT_SITE
 
 REMINDER_DAYS = 90
 
@@ -116,7 +117,7 @@ def mark_alerted(run_id: str, notice: Notice) -> None:
 def describe_alert(verdict: Mapping[str, Any]) -> str:
     """One line: state, model, site, window, the first reason."""
     reason = next(iter(verdict["reasons"]), "")
-    site = "" if verdict.get("site", "default") == "default" else f", {verdict['site']}"
+    site = "" if verdict.get("site", DEFAULT_SITE) == DEFAULT_SITE else f", {verdict['site']}"
     return (
         f"{verdict['state']}: {verdict['model']} version {verdict['version']}{site}, {verdict['window']}. {reason}"
     ).strip()

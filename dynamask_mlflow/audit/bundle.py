@@ -15,19 +15,28 @@ from dynamask_mlflow._files import atomic_file
 from dynamask_mlflow._json import plain
 from dynamask_mlflow._model_uri import registered_name
 from dynamask_mlflow._version import __version__
-from dynamask_mlflow.audit.comparison import ANCHORS, MADE_FROM, MEASURED, OTHERS, REFERENCE, MadeFrom
+from dynamask_mlflow.audit.artifacts import (
+    ANCHORS,
+    CONFIG,
+    MADE_FROM,
+    MEASURED,
+    OTHERS,
+    REFERENCE,
+    REFERENCE_RECORD,
+    SUBGROUPS,
+    VERDICT,
+)
+from dynamask_mlflow.audit.comparison import MadeFrom
 from dynamask_mlflow.audit.errors import AuditError
 from dynamask_mlflow.audit.gate import GATE, GATE_REASONS
 from dynamask_mlflow.audit.history import AuditEntry, audit_history, episodes
-from dynamask_mlflow.audit.records import EXPERIMENT
-from dynamask_mlflow.audit.reporting import SUBGROUPS, VERDICT_FILE
+from dynamask_mlflow.audit.identity import EXPERIMENT
 from dynamask_mlflow.audit.runs import download
 
 FORMAT = 1
 MANIFEST, INDEX, PLAN, AUDITS, EPISODES, DECISIONS = (
     *("manifest.json", "index.html", "plan.json", "audits.json", "episodes.json", "decisions.json"),
 )
-CONFIG, REFERENCE_RECORD = "dynamask/config.json", "dynamask/reference.json"
 SEAL = 64  # hexadecimal digits at the end of the file: the SHA-256 of everything before them
 _WHEN = (1980, 1, 1, 0, 0, 0)  # of every member, so that the same evidence gives the same file
 
@@ -88,7 +97,7 @@ def collect(model: str, year: str, experiment: str = EXPERIMENT) -> Bundle:
     files: dict[str, bytes] = {}
     audits = []
     for entry in entries:
-        found = _run_files(entry.run_id, (VERDICT_FILE, CONFIG, SUBGROUPS, MADE_FROM, MEASURED, *OTHERS.values()))
+        found = _run_files(entry.run_id, (VERDICT, CONFIG, SUBGROUPS, MADE_FROM, MEASURED, *OTHERS.values()))
         files |= found
         audits.append(_bundled(entry, f"{_place(entry.run_id)}/{MADE_FROM}" in found))
         if audits[-1].recomputable:

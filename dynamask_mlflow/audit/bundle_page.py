@@ -8,7 +8,9 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from dynamask_mlflow._states import State
+from dynamask_mlflow.audit.artifacts import REFERENCE_RECORD, VERDICT
 from dynamask_mlflow.audit.config import AuditConfig
+from dynamask_mlflow.audit.verdict import call
 
 if TYPE_CHECKING:
     from dynamask_mlflow.audit.bundle import Bundle, BundledAudit
@@ -116,7 +118,8 @@ def render_bundle(bundle: Bundle) -> str:
         "file are the SHA-256 of all before them: note them elsewhere, and give them back with <code>--expect</code>. "
         f"The manifest has the SHA-256 of each of the {len(bundle.files) + 1} files.</p>",
     ]
-    body = "\n".join(parts)
+    names = {plan["settings"].get("sequence_name", "stay") for plan in records["plan.json"]}
+    body = call("\n".join(parts), names.pop() if len(names) == 1 else "stay")
     title = escape(f"Evidence: {bundle.model}, {bundle.year}")
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" '
@@ -202,7 +205,7 @@ def _value(value: Any) -> str:
 def _references(bundle: Bundle) -> str:
     rows = []
     for name, content in sorted(bundle.files.items()):
-        if name.endswith("dynamask/reference.json"):
+        if name.endswith(REFERENCE_RECORD):
             record = json.loads(content)
             version = record["model"].get("version", "")
             rows.append((record["window"], record.get("site", ""), version, record["instances"], name.split("/")[1]))
@@ -214,7 +217,7 @@ def _audit(bundle: Bundle, audit: BundledAudit) -> str:
     from dynamask_mlflow.audit.page import TESTS
     from dynamask_mlflow.audit.verdict import Verdict
 
-    verdict = json.loads(bundle.files[f"runs/{audit.run_id}/dynamask/verdict.json"])
+    verdict = json.loads(bundle.files[f"runs/{audit.run_id}/{VERDICT}"])
     sections = "".join(
         f"<h4>{escape(title)}</h4><ul>{''.join(f'<li>{escape(text)}</li>' for text in sentences)}</ul>"
         for title, sentences in Verdict.from_dict(verdict).sections

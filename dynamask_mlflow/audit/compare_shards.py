@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
-from dynamask_mlflow.audit.comparison import MEASURED, AuditArrays, ComparisonResult, MadeFrom, compare_arrays
+from dynamask_mlflow.audit.artifacts import MEASURED
+from dynamask_mlflow.audit.comparison import AuditArrays, ComparisonResult, MadeFrom, compare_arrays
 from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.culprit import Culprit, LookUp, find_culprits
 from dynamask_mlflow.audit.errors import AuditError
@@ -16,11 +16,18 @@ from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.history import AuditEntry
 from dynamask_mlflow.audit.items import ItemRows, read_items
 from dynamask_mlflow.audit.records import AuditRequest
-from dynamask_mlflow.audit.reference import Reference, load_reference, with_outcomes
+from dynamask_mlflow.audit.reference import Reference, load_reference
 from dynamask_mlflow.audit.runs import download
 from dynamask_mlflow.audit.shards import gather_role, with_predictions
 from dynamask_mlflow.audit.verdict import detect_violations, detect_warnings
-from dynamask_mlflow.audit.windows import admission_days, load_stays, parse_window, with_facts
+from dynamask_mlflow.audit.windows import (
+    admission_days,
+    load_stays,
+    parse_window,
+    read_arrays,
+    with_facts,
+    with_outcomes,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +65,7 @@ def compare_shards(
     if current is None:
         raise AuditError("Expected shards of the window, but none was planned.")
     if not len(current):
-        why = next(iter(current.failures.values()), "no reason is known")
+        why = current.first_failure or "no reason is known"
         raise AuditError(f"Expected explanations of the window's stays, but all {len(current.failures)} failed: {why}")
     stored = load_reference(request.reference_run_id)
     if stored.edges is None:
@@ -147,14 +154,15 @@ def trend_entries(
 ) -> list[AuditEntry]:
     """The last windows against the same reference that could be judged, without overlaps: what a trend is made of.
 
-    A window that moved on its own is left out: it was reported, and would alarm again in every audit after it.
+    A window whose attention or calibration moved on its own is left out: it was reported, and would alarm again in
+    every audit after it.
     Only what the audits found in their own windows counts, so that their order does not.
     """
     limit = parse_window(window).start
     chosen: list[AuditEntry] = []
     for entry in reversed(history):
         span = parse_window(entry.window)
-        sound = entry.metrics.get("void") == 0 and entry.reference_run_id == reference_run_id
+        sound = entry.metrics.get("invalidated") == 0 and entry.reference_run_id == reference_run_id
         if sound and not _moved(entry, config) and limit is not None and span.stop is not None and span.stop <= limit:
             chosen.append(entry)
             limit = span.start
@@ -165,15 +173,12 @@ def trend_entries(
 
 def trend_label(entries: Sequence[AuditEntry]) -> str:
     """Which windows with which stays were tested together; the same for the same trend."""
-    return ", ".join(trend_name(entry.window, entry.content) for entry in entries)
-
-
-def trend_name(window: str, content: str) -> str:
-    """A window with its stays, as the label of a trend names it."""
-    return f"{window}:{content[:12]}"
+    return ", ".join(f"{entry.window}:{entry.content[:12]}" for entry in entries)
 
 
 def _moved(entry: AuditEntry, config: AuditConfig) -> bool:
+    if entry.metrics.get("calibration_p_value", 1.0) <= config.levels["calibration"]:
+        return True
     lower = max(entry.metrics.get(f"moved_{axis}_lower", 0.0) for axis in ("channels", "hours"))
     return entry.metrics.get("p_value", 1.0) <= config.levels["attention"] and lower >= config.effect
 
@@ -185,9 +190,8 @@ def _changed_anchors(stored: Reference, request: AuditRequest, config: AuditConf
     from dynamask_mlflow.evaluation.sequences import Sequences
 
     anchors = Sequences.load(stored.inputs)
-    folder = Path(request.data.removeprefix("file://"))
-    ids = np.load(folder / "ids.npy", mmap_mode="r").astype(np.str_)
-    place = {name: row for row, name in enumerate(ids.tolist())}
+    (ids,) = read_arrays(request.data, ("ids",), slice(None))
+    place = {str(name): row for row, name in enumerate(ids)}
     here = [(i, place[name]) for i, name in enumerate(anchors.ids) if name in place]
     if not here:
         return 0

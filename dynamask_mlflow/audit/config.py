@@ -15,7 +15,7 @@ from dynamask_mlflow.masks.config import ExplainConfig, Task
 # What says where and how fast to compute, or what to show, but not what comes out.
 CIRCUMSTANCES = (
     *("device", "memory_budget", "progress", "shard_seconds"),
-    *("report_instances", "time_unit", "reminder_days", "events", "events_source"),
+    *("report_instances", "time_unit", "sequence_name", "reminder_days", "events", "events_source"),
 )
 
 
@@ -160,6 +160,8 @@ class OperationSettings(Settings):
     """Stays shown one by one in the report."""
     time_unit: str = "hour"
     """What one step is called."""
+    sequence_name: str = "stay"
+    """What one sequence is called in sentences and pages: stay, cycle, run."""
 
 
 class AuditConfig(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any, Self
 
 import numpy as np
 
 from dynamask_mlflow.audit.comparison import ComparisonResult
 from dynamask_mlflow.audit.config import AuditConfig
-from dynamask_mlflow.audit.explained_window import ExplainedWindow
+from dynamask_mlflow.audit.explained_window import ExplainedWindow, joined_attributes, members
 from dynamask_mlflow.audit.items import Item, ItemRows
 from dynamask_mlflow.audit.statistics import LEVELS, UNKNOWN, Bools, Floats, Rows, Slice, change_point, smallest_slice
 from dynamask_mlflow.audit.verdict import FAR, Violation, percent
@@ -65,10 +67,16 @@ class Culprit:
 
     def code_sentence(self) -> str | None:
         """Codes of Temp: item 678 is gone: it was in 40 % of the stays; ..."""
-        told = [item.sentence().rstrip(".") for item in self.items if item.changed]
-        if not told:
+        found = [item.sentence().rstrip(".") for item in self.items if item.changed]
+        if not found:
             return None
-        return f"Codes of {self.channel}: {'; '.join(text[:1].lower() + text[1:] for text in told)}."
+        return f"Codes of {self.channel}: {'; '.join(text[:1].lower() + text[1:] for text in found)}."
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> Self:
+        """Read what `asdict` gave, as JSON holds it."""
+        places = {name: _slice(stored[name]) for name in ("found", "within")}
+        return cls(**{**stored, **places, "items": tuple(map(_item, stored["items"]))})
 
     def _size(self, change: float) -> str:
         """Inputs are given by their place within the reference, from 0 to 100; predictions and shares in points."""
@@ -78,6 +86,25 @@ class Culprit:
 
     def _both(self) -> list[Slice]:
         return [each for each in (self.found, self.within) if each is not None]
+
+
+def culprits_json(culprits: Sequence[Culprit]) -> str:
+    return json.dumps([asdict(culprit) for culprit in culprits], indent=1)
+
+
+def _slice(stored: Mapping[str, Any] | None) -> Slice | None:
+    return None if stored is None else Slice(**{**stored, "names": tuple(stored["names"])})
+
+
+def _item(stored: Mapping[str, Any]) -> Item:
+    medians, quartiles = stored["medians"], stored["quartiles"]
+    return Item(
+        **{
+            **stored,
+            "medians": None if medians is None else tuple(medians),
+            "quartiles": None if quartiles is None else tuple(map(tuple, quartiles)),
+        }
+    )
 
 
 def find_culprits(
@@ -198,8 +225,6 @@ def _rows(
     now = np.arange(len(reference) + len(current)) >= len(reference)
     patients = np.concatenate([part.patients for part in parts])
     ids = np.concatenate([part.ids for part in parts])
-    shared = [name for name in reference.attributes if name in current.attributes]
-    attributes = {name: np.concatenate([part.attributes[name] for part in parts]) for name in shared}
     stay = np.arange(len(now))
     extra: dict[str, Bools] = {}
     if table is not None:
@@ -210,9 +235,9 @@ def _rows(
         scores = _by_stay(kind, channel, result, parts)
     known = np.isfinite(scores)
     slices = {
-        f"{name} {value}": (column == value)[stay][known]
-        for name, column in attributes.items()
-        for value in sorted(set(column.tolist()) - {""})
+        f"{name} {value}": own[stay][known]
+        for name, column in joined_attributes(parts).items()
+        for value, own in members(column).items()
     }
     slices |= {name: member[known] for name, member in extra.items()}
     if known.sum() < 2:
@@ -247,8 +272,12 @@ def _scores(codes: np.ndarray) -> Floats:
 
 
 def _since(scores: Floats, chosen: Bools, owners: Sequence[str], days: Mapping[str, str], seed: int) -> str | None:
-    known = [i for i in np.flatnonzero(chosen).tolist() if owners[i] in days]
-    if not known:
+    by_stay: dict[str, list[float]] = {}  # rows of one stay are no evidence of their own
+    for row in np.flatnonzero(chosen).tolist():
+        if owners[row] in days:
+            by_stay.setdefault(owners[row], []).append(float(scores[row]))
+    if not by_stay:
         return None
-    when = change_point(scores[known], [days[owners[i]] for i in known], ALPHA, seed)
+    means = np.array([np.mean(own) for own in by_stay.values()])
+    when = change_point(means, [days[stay] for stay in by_stay], ALPHA, seed)
     return None if when is None else str(when)

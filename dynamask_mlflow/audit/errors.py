@@ -9,6 +9,12 @@ class NoDataError(AuditError):
     """There is not one stay to audit in the window."""
 
 
+class DataLostError(AuditError):
+    """Files that should be there are not: a wrong path, or a mount that is gone. The one kind of `AuditError` that
+    waiting may mend, so that tasks are tried again.
+    """
+
+
 class TrackingLostError(Exception):
     """MLflow did not answer at the end of an audit. The fits are kept: trying again costs a few seconds."""
 

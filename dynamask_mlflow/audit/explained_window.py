@@ -1,4 +1,4 @@
-"""What an audit keeps of explained stays: where each mask looks, what it is worth, what its inputs were like."""
+"""What an audit keeps of explained stays: where each mask looks, how faithful it is, what its inputs were like."""
 
 from __future__ import annotations
 
@@ -87,6 +87,16 @@ class ExplainedWindow:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    @property
+    def task(self) -> str:
+        """Of the model."""
+        return "regression" if "squared_error" in self.numbers else "classification"
+
+    @property
+    def first_failure(self) -> str:
+        """Why the first of the stays failed; empty if none did."""
+        return next(iter(self.failures.values()), "")
 
     @property
     def usable(self) -> NDArray[np.bool_]:
@@ -236,6 +246,21 @@ class ExplainedWindow:
             shift_codes=stored.get("shift_codes", np.zeros((0, 0), dtype=np.int8)),
             predicted=_predicted(stored),
         )
+
+
+def joined_attributes(parts: Sequence[ExplainedWindow]) -> dict[str, NDArray[np.str_]]:
+    """name -> values of all stays of the parts, one part after the other, for the attributes that all parts have."""
+    shared = [name for name in parts[0].attributes if all(name in part.attributes for part in parts)]
+    return {name: np.concatenate([part.attributes[name] for part in parts]) for name in shared}
+
+
+def members(column: NDArray[np.str_]) -> dict[str, NDArray[np.bool_]]:
+    """value -> which stays have it, for the known values of an attribute.
+
+    >>> members(np.array(["male", "", "female"]))["male"].tolist()
+    [True, False, False]
+    """
+    return {value: column == value for value in sorted(set(column.tolist()) - {""})}
 
 
 def _predicted(stored: Mapping[str, NDArray[Any]]) -> PredictedStays | None:

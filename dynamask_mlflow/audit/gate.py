@@ -16,14 +16,20 @@ from dynamask_mlflow.audit import tags as t
 from dynamask_mlflow.audit.comparison import trust_of
 from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.errors import AuditError
-from dynamask_mlflow.audit.explained_window import ExplainedWindow
+from dynamask_mlflow.audit.explained_window import ExplainedWindow, members
 from dynamask_mlflow.audit.models import ModelRef, resolve_model
 from dynamask_mlflow.audit.records import AuditSource, ShardGroup, StaySource
-from dynamask_mlflow.audit.reference import with_outcomes
 from dynamask_mlflow.audit.shards import gather, plan_shards, writable_store
 from dynamask_mlflow.audit.statistics import Shift, compare_versions, paired_performance, paired_shift
 from dynamask_mlflow.audit.verdict import PERFORMANCE_NAMES, change, noun, number, percent, points
-from dynamask_mlflow.audit.windows import check_attributes, draw, find_rows, parse_window, with_attributes
+from dynamask_mlflow.audit.windows import (
+    check_attributes,
+    draw,
+    find_rows,
+    parse_window,
+    with_attributes,
+    with_outcomes,
+)
 from dynamask_mlflow.audit.workers import Progress, Workers
 
 GATE, GATE_REASONS = "dynamask.gate", "dynamask.gate_reasons"
@@ -150,13 +156,13 @@ def run_gate(
     cells = [with_outcomes(gather(uris), data, rows, config) for uris in plans]
     if config.by:
         cells = [with_attributes(cell, data, rows, config) for cell in cells]
-    result = judge_versions(cells[0], cells[1], new, old, span.label, limits, config)
+    result = check_versions(cells[0], cells[1], new, old, span.label, limits, config)
     if record:
         record_gate(result)
     return result
 
 
-def judge_versions(
+def check_versions(
     before: ExplainedWindow,
     now: ExplainedWindow,
     new: ModelRef,
@@ -219,7 +225,7 @@ def _faithful(before: ExplainedWindow, now: ExplainedWindow, limits: GateLimits,
     if trust is None or trust.trusted:
         return checks
     text = (
-        "The masks are not to be trusted: they move the prediction more than another patient's mask in "
+        "The masks are not to be trusted: they move the prediction more than another stay's mask in "
         f"{percent(trust.wins_other)} and more than the mean map in {percent(trust.wins_mean_map)} of the stays."
     )
     return [*checks, Check("trust", GateState.INCONCLUSIVE, text, trust.wins_other, 0.5)]
@@ -227,9 +233,7 @@ def _faithful(before: ExplainedWindow, now: ExplainedWindow, limits: GateLimits,
 
 def _predictions(before: ExplainedWindow, now: ExplainedWindow, limits: GateLimits) -> list[Check]:
     old, new, outcomes = before.numbers["risk"], now.numbers["risk"], now.numbers["label"]
-    task = "regression" if "squared_error" in now.numbers else "classification"
-    scale = 1.0 if task == "classification" else max(float(old.std()), 1e-12)
-    mean = paired_shift(old, new, now.patients)
+    task, scale, mean = now.task, _unit(before), paired_shift(old, new, now.patients)
     text = f"The mean {noun(task)} is {number(mean.current)} instead of {number(mean.reference)} ({change(mean)})."
     checks = [
         _bounded("risk", text, abs(mean.difference), max(abs(mean.low), abs(mean.high)), limits.risk * scale, limits)
@@ -241,6 +245,11 @@ def _predictions(before: ExplainedWindow, now: ExplainedWindow, limits: GateLimi
     for name, shift in paired_performance(old[known], new[known], outcomes[known], now.patients[known], task).items():
         checks.append(_performance(name, shift, limits, scale))
     return checks
+
+
+def _unit(before: ExplainedWindow) -> float:
+    """Of the limits of predictions: 1 for risks; for values their standard deviation under the present version."""
+    return 1.0 if before.task == "classification" else max(float(before.numbers["risk"].std()), 1e-12)
 
 
 def _performance(name: str, shift: Shift, limits: GateLimits, scale: float) -> Check:
@@ -260,8 +269,8 @@ def group_checks(before: ExplainedWindow, now: ExplainedWindow, limits: GateLimi
     checks = []
     for attribute in config.by:
         column = now.attributes.get(attribute, np.zeros(0, dtype=np.str_))
-        for value in sorted(set(column.tolist()) - {""}):
-            name, rows = f"{attribute} {value}", column == value
+        for value, rows in members(column).items():
+            name = f"{attribute} {value}"
             if int((rows & now.usable).sum()) < config.group_minimum:
                 text = f"The group {name} has {int(rows.sum())} stays; at least {config.group_minimum} are needed."
                 checks.append(Check(name, _doubt(limits), text, float(rows.sum()), config.group_minimum))
@@ -274,9 +283,7 @@ def _group(name: str, before: ExplainedWindow, now: ExplainedWindow, limits: Gat
     shift = compare_versions(before.shares, now.shares)
     channel, largest = now.channel_names[shift.channel], float(shift.channel_shift[shift.channel])
     old, new = before.numbers["risk"], now.numbers["risk"]
-    task = "regression" if "squared_error" in now.numbers else "classification"
-    scale = 1.0 if task == "classification" else max(float(old.std()), 1e-12)
-    mean = paired_shift(old, new, now.patients)
+    task, scale, mean = now.task, _unit(before), paired_shift(old, new, now.patients)
     text = f"In {name} the mean {noun(task)} is {number(mean.current)} instead of {number(mean.reference)}."
     checks = [
         _check(name, f"In {name} attention to {channel} {points(largest)}.", shift.largest, limits.group_channel),

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import NDArray
 
 from dynamask_mlflow._provenance import digest
 from dynamask_mlflow.audit.errors import AuditError
 
+EXPERIMENT = "dynamask-audits"  # of MLflow, where audits and references go unless told otherwise
 DEFAULT_SITE = "default"
 _SITE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,49}")
-_PIECE = 1000  # stays that are read at a time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,21 +61,3 @@ def check_site(site: str) -> str:
 def site_tag(tag: str, site: str) -> str:
     """A tag of the version, kept for each site; that of the default site has the plain name."""
     return tag if site == DEFAULT_SITE else f"{tag}.{site}"
-
-
-def content_digest(data: str, rows: NDArray[np.intp], population: int) -> str:
-    """Of the bytes of some stays: inputs, what was measured, outcomes, ids, patients, attributes.
-
-    Also of how many stays they were drawn from.
-
-    Other stays of the dataset do not count: a month that is appended leaves the audits of the months before alone.
-    """
-    from dynamask_mlflow.audit.windows import attribute_names, read_arrays
-
-    sha = hashlib.sha256(f"{population}".encode())
-    names = ("x", "observed", "ids", "patient_ids", "labels", *attribute_names(data))
-    for piece in np.array_split(rows, max(1, -(-len(rows) // _PIECE))):
-        for array in read_arrays(data, names, piece):
-            sha.update(f"{array.dtype.str} {array.shape}".encode())
-            sha.update(np.ascontiguousarray(array).tobytes())
-    return sha.hexdigest()[:32]

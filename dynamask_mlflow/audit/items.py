@@ -42,7 +42,7 @@ class Item:
         """Item 223762 is new: in 40 % of the stays."""
         if self.medians is not None:
             return (
-                f"Under item {self.code} the median of the charted values is {self.medians[1]:.4g}, "
+                f"Under item {self.code} the median of the recorded values is {self.medians[1]:.4g}, "
                 f"before {self.medians[0]:.4g}."
             )
         if self.before == 0:
@@ -102,10 +102,6 @@ class ItemRows:
 
     def _of_code(self, code: str, ids: Sequence[str]) -> Floats:
         return np.asarray(self.means[(self.codes == code) & np.isin(self.ids, list(ids))])
-
-    def news(self) -> tuple[Item, ...]:
-        """Codes that came or went, or under which nearly all values are others."""
-        return tuple(item for item in self.compared if item.changed)
 
 
 def _medians(first: Floats, second: Floats) -> tuple[float, float] | None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -17,16 +15,16 @@ from dynamask_mlflow._model_uri import registered_name
 from dynamask_mlflow._printable import printable
 from dynamask_mlflow._provenance import digest
 from dynamask_mlflow.audit import tags as t
-from dynamask_mlflow.audit.bundle import CONFIG
-from dynamask_mlflow.audit.compare_shards import Comparison, trend_name
-from dynamask_mlflow.audit.comparison import compare_arrays, load_arrays
+from dynamask_mlflow.audit.artifacts import CONFIG, CULPRITS, MEASURED, VERDICT
+from dynamask_mlflow.audit.compare_shards import Comparison, trend_entries, trend_label
+from dynamask_mlflow.audit.comparison import AuditArrays, ComparisonResult, compare_arrays, load_arrays
 from dynamask_mlflow.audit.config import AuditConfig
+from dynamask_mlflow.audit.culprit import Culprit, culprits_json, find_culprits
 from dynamask_mlflow.audit.errors import AuditError
 from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.history import AuditEntry, audit_history
-from dynamask_mlflow.audit.page import render_audit
-from dynamask_mlflow.audit.records import EXPERIMENT
-from dynamask_mlflow.audit.reporting import REPORT, SUBGROUPS, VERDICT_FILE, VIOLATIONS
+from dynamask_mlflow.audit.identity import EXPERIMENT
+from dynamask_mlflow.audit.reporting import comparison_files, stored_culprits, verdict_files
 from dynamask_mlflow.audit.runs import (
     close_run,
     conclude_run,
@@ -36,9 +34,9 @@ from dynamask_mlflow.audit.runs import (
     read_artifact_json,
     upload_results,
 )
-from dynamask_mlflow.audit.verdict import Verdict, evaluate_verdict
+from dynamask_mlflow.audit.verdict import Verdict, detect_violations, detect_warnings, evaluate_verdict
 from dynamask_mlflow.audit.version_state import publish_version_state
-from dynamask_mlflow.audit.windows import parse_window
+from dynamask_mlflow.audit.windows import named_outcomes, parse_window
 
 _logger = logging.getLogger(__name__)
 Labels = Mapping[str, float]
@@ -55,15 +53,6 @@ class Relabelled:
     before: str
     verdict: Verdict
     run_id: str
-
-
-@dataclass(frozen=True)
-class Renewed:
-    """The run that supersedes an audit, and how both are named in the trends of later windows."""
-
-    run_id: str
-    before: str
-    after: str
 
 
 def add_labels(model: str, labels: Labels, experiment: str = EXPERIMENT) -> list[Relabelled]:
@@ -85,11 +74,11 @@ def add_labels(model: str, labels: Labels, experiment: str = EXPERIMENT) -> list
     if not entries:
         raise AuditError(f"Expected audits of {name!r} in the experiment {experiment!r}, but there are none.")
     found: list[Relabelled] = []
-    renewed: dict[str, Renewed] = {}
     for entry in sorted(entries, key=lambda each: each.start):  # trends look back, never ahead
-        done = _relabel(entry, labels, experiment, renewed)
+        done = _relabel(entry, entries, labels, experiment)
         if done is not None:
             found.append(done)
+            entries = audit_history(experiment, name, superseded=False)
     for version in {each.version for each in found}:
         publish_version_state(name, version, experiment)
     return found
@@ -114,7 +103,7 @@ def read_labels(path: str | Path) -> dict[str, float]:
     return {str(stay): float(y) for stay, y, ok in zip(stays, outcomes, known, strict=True) if ok}
 
 
-def _relabel(entry: AuditEntry, labels: Labels, experiment: str, renewed: dict[str, Renewed]) -> Relabelled | None:
+def _relabel(entry: AuditEntry, history: Sequence[AuditEntry], labels: Labels, experiment: str) -> Relabelled | None:
     """Conclude one audit again, if its own outcomes, or those of the windows before it, changed."""
     try:
         config = AuditConfig.from_mapping(read_artifact_json(entry.run_id, CONFIG))
@@ -122,71 +111,52 @@ def _relabel(entry: AuditEntry, labels: Labels, experiment: str, renewed: dict[s
     except Exception as error:  # an audit of an earlier release, or one that compared nothing
         _logger.warning("dynamask: the audit of %s has no arrays to conclude again: %s", printable(entry.window), error)
         return None
-    known = _named(labels, config)
+    known = named_outcomes(labels, config)
     current, added = _with_labels(arrays.current, known)
-    before = [renewed[run] for run in arrays.made_from.earlier if run in renewed]
-    if not added and not before:
+    before = [other for other in history if other.series == entry.series and other.start < entry.start]
+    followed = arrays.old_window is None and config.reference != "rolling"
+    chosen = trend_entries(entry.window, entry.reference_run_id, config, before) if followed else []
+    trend = trend_label(chosen)
+    if not added and trend == entry.trend:
         return None
+    runs = tuple(other.run_id for other in chosen)
     arrays = replace(
         arrays,
         current=current,
         old_window=None if arrays.old_window is None else _with_labels(arrays.old_window, known)[0],
-        earlier=tuple(_with_labels(part, known)[0] for part in arrays.earlier),
-        made_from=replace(
-            arrays.made_from,
-            earlier=tuple(renewed[run].run_id if run in renewed else run for run in arrays.made_from.earlier),
-        ),
+        earlier=tuple(ExplainedWindow.load(download(run, MEASURED)) for run in runs),
+        made_from=replace(arrays.made_from, earlier=runs),
     )
-    trend = entry.trend
-    for each in before:
-        trend = trend.replace(each.before, each.after)
-    stored = read_artifact_json(entry.run_id, VERDICT_FILE)
-    content = digest(["labels", entry.content, sorted(known.items())])
+    stored = read_artifact_json(entry.run_id, VERDICT)
+    outcomes = current.predictions.numbers["label"].tolist()
+    content = digest(["labels", entry.content, outcomes]) if added else entry.content
     about = {key: stored[key] for key in ("model", "version", "site", "window", "reference_run_id")}
     result = compare_arrays(arrays, config)
-    verdict = evaluate_verdict(result, config, **about, content=content)
-    run_id = copied_run(entry.run_id, experiment, digest(["labels", entry.slot, content]), {t.CONTENT: content})
+    culprits = _culprits(entry.run_id, arrays, result, config)
+    verdict = evaluate_verdict(result, config, culprits, **about, content=content)
+    key = digest(["labels", entry.slot, content, trend])
+    run_id = copied_run(entry.run_id, experiment, key, {t.CONTENT: content})
     with tempfile.TemporaryDirectory() as folder:
-        files = {
-            **arrays.save(Path(folder)),
-            VERDICT_FILE: verdict.to_json(),
-            VIOLATIONS: verdict.violations_json(),
-            **_page(verdict, Comparison(result, arrays, trend), entry, config, experiment),
-            CONFIG: json.dumps(config.to_dict(), indent=1),
-        }
-        if result.groups is not None:
-            files[SUBGROUPS] = result.groups.to_json()
+        others = audit_history(experiment, verdict.model, entry.version, superseded=False, site=entry.site)
+        earlier = [other for other in others if other.start < entry.start]
+        found = Comparison(result, arrays, trend)
+        files = verdict_files(verdict, config) | comparison_files(verdict, found, earlier, config, Path(folder))
+        files[CULPRITS] = culprits_json(culprits)
         stamp = parse_window(entry.window).stop_ms
         upload_results(run_id, files, verdict.metrics, timestamp=stamp, dataset=("labels", content[:36]))
     conclude_run(run_id, verdict, trend)
     close_run(run_id)
     link_superseded(audit_history(experiment, stored["model"], entry.version, site=entry.site), run_id)
-    renewed[entry.run_id] = Renewed(run_id, trend_name(entry.window, entry.content), trend_name(entry.window, content))
     return Relabelled(entry.window, entry.site, entry.version, added, str(entry.verdict), verdict, run_id)
 
 
-def _page(
-    verdict: Verdict, found: Comparison, entry: AuditEntry, config: AuditConfig, experiment: str
-) -> dict[str, str]:
-    """The page of the audit, as it is with the new outcomes."""
-    others = audit_history(experiment, verdict.model, entry.version, superseded=False, site=entry.site)
-    page = render_audit(
-        verdict,
-        found,
-        [other for other in others if other.start < entry.start],
-        config,
-        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        task=found.current.record.get("config", {}).get("task", "classification"),
-    )
-    return {} if page is None else {REPORT: page}
-
-
-def _named(labels: Labels, config: AuditConfig) -> Labels:
-    if not config.hash_ids:
-        return labels
-    from dynamask_mlflow.evaluation.privacy import hashed
-
-    return {hashed(stay): outcome for stay, outcome in labels.items()}
+def _culprits(run_id: str, arrays: AuditArrays, result: ComparisonResult, config: AuditConfig) -> tuple[Culprit, ...]:
+    """As the audit found them, with days and raw events at hand; searched in the arrays if it had no finding."""
+    stored = stored_culprits(run_id)
+    if stored:
+        return stored
+    violations = [*detect_violations(result, config), *detect_warnings(result, config)]
+    return find_culprits(result, violations, arrays.reference, arrays.asked, config)
 
 
 def _with_labels(stays: ExplainedWindow, labels: Labels) -> tuple[ExplainedWindow, int]:

@@ -13,7 +13,7 @@ from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.history import AuditEntry
 from dynamask_mlflow.audit.identity import DEFAULT_SITE
 from dynamask_mlflow.audit.statistics import Floats
-from dynamask_mlflow.audit.verdict import Verdict, group_rows
+from dynamask_mlflow.audit.verdict import Verdict, call, group_rows
 from dynamask_mlflow.report import AuditPoint, DriftData, ReportData, render_report
 
 # What is drawn over time: metric -> title of the panel.
@@ -58,7 +58,7 @@ TESTS = {
     "trend_moved_hours": "Attention moved in time in the last windows together",
     "canary_moved": "Canary: share moved",
     "canary_each": "Canary: share moved in the median anchor",
-    "trust_wins_other": "Trust: stays won against another patient's mask",
+    "trust_wins_other": "Trust: stays won against another stay's mask",
     "trust_wins_mean_map": "Trust: stays won against the mean map",
     "instances": "Stays explained",
     "left_out": "Stays left out",
@@ -74,7 +74,6 @@ def render_audit(
     config: AuditConfig,
     *,
     created_at: str,
-    task: Any = "classification",
 ) -> str | None:
     """The page, or None if there is no mask to show or nothing to set it against."""
     result, reference, current = found.result, found.reference, found.current
@@ -84,6 +83,8 @@ def render_audit(
     rows = np.flatnonzero(np.isin(current.ids, shown))
     (p0, h0, map0), (p1, h1, map1) = reference.mean_shares(), current.mean_shares()
     test = result.drift
+    numbers_told = {**_tests(verdict, found.under), **_groups(result)}
+    failed = f"{len(current.failures)} stays could not be explained."
     drift = DriftData(
         verdict=verdict.state,
         told=verdict.sections,
@@ -97,7 +98,7 @@ def render_audit(
         current_profile=map1,
         moved_channels=_beyond(None if test is None or found.under else test.channel_p, config),
         moved_times=_beyond(None if test is None or found.under else test.hour_p, config),
-        tests={**_tests(verdict, found.under), **_groups(result)},
+        tests={call(k, config.sequence_name): v for k, v in numbers_told.items()},
         causes={} if result.causes is None else result.causes.sizes(),
         history=[*(_point(entry) for entry in history if entry.window != verdict.window), _now(verdict)],
         thresholds={_DRAWN[name]: config.effect for name in ("proven_channels", "proven_hours")},
@@ -108,7 +109,7 @@ def render_audit(
             title=f"Audit of {verdict.model} version {verdict.version}, {_place(verdict)}{verdict.window}",
             model=f"{verdict.model} version {verdict.version}",
             created_at=created_at,
-            task=task,
+            task=current.record.get("config", {}).get("task", "classification"),
             ids=shown,
             channel_names=list(current.channel_names),
             times=list(current.times),
@@ -120,7 +121,7 @@ def render_audit(
             profile=map1,
             method=config.method,
             settings={k: v for k, v in config.to_dict().items() if v is not None},
-            warnings=[f"{len(current.failures)} stays could not be explained."] if current.failures else [],
+            warnings=[call(failed, config.sequence_name)] if current.failures else [],
             drift=drift,
         )
     )

@@ -11,12 +11,11 @@ import numpy as np
 from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.errors import AuditError
 from dynamask_mlflow.audit.history import audit_history
-from dynamask_mlflow.audit.identity import content_digest
 from dynamask_mlflow.audit.models import resolve_model
 from dynamask_mlflow.audit.records import AuditSource
-from dynamask_mlflow.audit.reference import pinned_reference, previous_reference, reference_record
+from dynamask_mlflow.audit.reference import find_reference, reference_record
 from dynamask_mlflow.audit.run import identify
-from dynamask_mlflow.audit.windows import Window, draw, draw_more, find_rows, parse_window, read_arrays
+from dynamask_mlflow.audit.windows import Window, draw_stays, find_rows, parse_window, read_arrays
 
 PERIODS = {"day": "D", "month": "M", "year": "Y"}
 
@@ -40,11 +39,7 @@ def pending_windows(
         raise AuditError(f"Expected period to be one of {', '.join(PERIODS)}, but got {period!r}.")
     config, ref = config or AuditConfig(), resolve_model(source.model)
     data, site, split = source.data, source.site, source.split
-    reference = pinned_reference(ref, site) or previous_reference(ref, site)
-    if reference is None:
-        raise AuditError(
-            f"Expected a reference for {ref.name} version {ref.version} at the site {site}, but there is none."
-        )
+    reference = find_reference(ref, site)
     normal = parse_window(reference_record(reference)["window"])
     entries = audit_history(source.experiment, ref.name, ref.version, site=site, superseded=False)
     done = {(e.series, e.window, e.content, e.reference_run_id) for e in entries}
@@ -54,10 +49,7 @@ def pending_windows(
         span = parse_window(label)
         if str(span.stop) > today or _overlap(span, normal):
             continue
-        population = find_rows(data, span, split)
-        rows = draw(population, config.instances, config.seed, span.label)
-        more = draw_more(population, rows, config.predicted_instances, config.seed, span.label)
-        content = content_digest(data, np.concatenate([rows, more]), len(population))
+        content = draw_stays(data, find_rows(data, span, split), config, span.label, config.instances).content
         identity = identify(ref, replace(source, window=span.label), content, config, reference)
         if (identity.series, span.label, content, reference) not in done:
             found.append(label)

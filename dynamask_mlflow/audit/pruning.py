@@ -9,7 +9,7 @@ from pathlib import Path
 from dynamask_mlflow._model_uri import registered_name
 from dynamask_mlflow.audit import tags as t
 from dynamask_mlflow.audit.history import audit_history
-from dynamask_mlflow.audit.records import EXPERIMENT
+from dynamask_mlflow.audit.identity import EXPERIMENT
 from dynamask_mlflow.audit.shards import checked_store
 from dynamask_mlflow.tracking.mlflow_client import equals, tag_equals
 
@@ -94,7 +94,7 @@ def prune_store(store: str | None, days: float) -> tuple[int, int]:
     """
     if days <= 0:
         raise ValueError(f"Expected days > 0, but got {days}.")
-    root, limit = Path(checked_store(store).removeprefix("file://")), time.time() - days * _DAY
+    root, limit = Path(checked_store(store)), time.time() - days * _DAY
     files, size = 0, 0
     for folder in _RENEWABLE:
         for path in sorted((root / folder).rglob("*")) if (root / folder).is_dir() else ():

@@ -11,11 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynamask_mlflow.audit.config import AuditConfig
-from dynamask_mlflow.audit.identity import DEFAULT_SITE
+from dynamask_mlflow.audit.identity import DEFAULT_SITE, EXPERIMENT
 from dynamask_mlflow.audit.models import ModelRef
 from dynamask_mlflow.audit.verdict import Verdict
-
-EXPERIMENT = "dynamask-audits"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +80,7 @@ class Request:
     @property
     def root(self) -> Path:
         """The store as a folder."""
-        return Path(self.store.removeprefix("file://"))
+        return Path(self.store)
 
     @property
     def stays(self) -> StaySource:

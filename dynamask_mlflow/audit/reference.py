@@ -14,14 +14,16 @@ from numpy.typing import NDArray
 from dynamask_mlflow._json import plain
 from dynamask_mlflow._provenance import digest
 from dynamask_mlflow.audit import tags as t
+from dynamask_mlflow.audit.artifacts import ANCHOR_INPUTS, ANCHORS, REFERENCE, REFERENCE_RECORD
 from dynamask_mlflow.audit.config import CIRCUMSTANCES, AuditConfig
 from dynamask_mlflow.audit.errors import AuditError
 from dynamask_mlflow.audit.explained_window import ExplainedWindow
-from dynamask_mlflow.audit.identity import DEFAULT_SITE, check_site, content_digest, site_tag
+from dynamask_mlflow.audit.identity import DEFAULT_SITE, check_site, site_tag
 from dynamask_mlflow.audit.models import ModelRef, resolve_model
 from dynamask_mlflow.audit.records import AuditSource, ReferenceRequest, ReferenceResult, ShardGroup, StaySource
 from dynamask_mlflow.audit.runs import (
     DatasetInput,
+    close_failed,
     close_run,
     describe_run,
     download,
@@ -42,20 +44,16 @@ from dynamask_mlflow.audit.shards import (
 from dynamask_mlflow.audit.statistics import noise_floor, rounding_noise
 from dynamask_mlflow.audit.windows import (
     dataset_digest,
-    draw,
-    draw_more,
+    draw_stays,
     find_rows,
-    load_outcomes,
     parse_window,
     with_facts,
+    with_outcomes,
 )
 from dynamask_mlflow.audit.workers import Progress, Workers
 from dynamask_mlflow.evaluation.sequences import Sequences
 from dynamask_mlflow.tracking.mlflow_client import equals
-from dynamask_mlflow.tracking.upload import short_retries
 
-_MEASURED, _ANCHORS = "dynamask/reference.npz", "dynamask/anchors.npz"
-_INPUTS, _RECORD = "dynamask/anchor_inputs.npz", "dynamask/reference.json"
 # Beside the explainer's settings: what makes one reference of the same stays another one.
 _MADE_WITH = (
     *("reference_instances", "predicted_instances", "anchors", "noise_seeds"),
@@ -102,31 +100,31 @@ def prepare_reference(source: AuditSource, config: AuditConfig | None = None) ->
     store, data, site, split = writable_store(source.store), source.data, source.site, source.split
     check_site(site)
     ref, span = resolve_model(source.model), parse_window(source.window)
-    rows = find_rows(data, span, split)
     label = f"reference {span.label} {split or ''}"
-    chosen = draw(rows, config.reference_instances, config.seed, label)
-    if len(chosen) < config.minimum:
+    chosen = draw_stays(data, find_rows(data, span, split), config, label, config.reference_instances)
+    if len(chosen.rows) < config.minimum:
         raise AuditError(
-            f"Expected at least {config.minimum} stays for a reference, but the window {span.label} has {len(chosen)}."
+            f"Expected at least {config.minimum} stays for a reference, but the window {span.label} has "
+            f"{len(chosen.rows)}."
         )
-    more = draw_more(rows, chosen, config.predicted_instances, config.seed, label)
-    content = content_digest(data, np.concatenate([chosen, more]), len(rows))
     made_with = {name: config.to_dict()[name] for name in _MADE_WITH}
-    key = digest(["reference", ref.to_dict(), site, span.label, split, config.explainer_digest, made_with, content])
+    key = digest(
+        ["reference", ref.to_dict(), site, span.label, split, config.explainer_digest, made_with, chosen.content]
+    )
     tags = {
         t.KIND: "reference",
         t.MODEL: ref.name,
         t.VERSION: ref.version,
         t.SITE: site,
-        t.CONTENT: content,
+        t.CONTENT: chosen.content,
         t.WINDOW: span.label,
         "dynamask.explainer": config.explainer_digest,
         **source_tags("dynamask-mlflow audit reference"),
     }
     name = f"reference {ref.name} v{ref.version} {site} {span.label}"
     run_id = find_or_create_run(source.experiment, key, name, tags, store)
-    about = {"site": site, "window": span.label, "split": split, "stays": len(chosen)}
-    dataset = DatasetInput(Path(data).name or "dataset", content, data, len(chosen), "reference")
+    about = {"site": site, "window": span.label, "split": split, "stays": len(chosen.rows)}
+    dataset = DatasetInput(Path(data).name or "dataset", chosen.content, data, len(chosen.rows), "reference")
     describe_run(run_id, dataset, {**about, **settings_of(config)}, ref.model_id)
     return ReferenceRequest(
         model=ref,
@@ -134,9 +132,9 @@ def prepare_reference(source: AuditSource, config: AuditConfig | None = None) ->
         site=site,
         window=span.label,
         split=split,
-        rows=tuple(int(row) for row in chosen),
-        predicted_rows=tuple(int(row) for row in more),
-        content=content,
+        rows=chosen.rows,
+        predicted_rows=chosen.predicted_rows,
+        content=chosen.content,
         config=config,
         store=store,
         experiment=source.experiment,
@@ -184,19 +182,18 @@ def finish_reference(request: ReferenceRequest, uris: Sequence[str]) -> Referenc
     config, ref = request.config, request.model
     measured, anchors = gather_role(uris, "window"), gather_role(uris, "anchors", config.anchors)
     if measured is None or not measured.usable.any():
-        why = next(iter(measured.failures.values()), "no reason is known") if measured else "no shard was planned"
+        why = measured.first_failure or "no reason is known" if measured else "no shard was planned"
         raise AuditError(f"Expected explanations of the reference's stays, but all of them failed: {why}.")
     failed = len(measured.failures) / (len(measured) + len(measured.failures))
     if failed > config.max_failures or int(measured.usable.sum()) < config.minimum:
         raise AuditError(
             f"Expected a sound reference, but {len(measured.failures)} stays failed and "
-            f"{int(measured.usable.sum())} are left: {next(iter(measured.failures.values()), '')}"
+            f"{int(measured.usable.sum())} are left: {measured.first_failure}"
         )
-    rows = np.asarray(request.rows, dtype=np.intp)
     edges = measured.input_edges()
     measured = with_predictions(measured, uris)
     measured = with_outcomes(measured, request.data, request.all_rows, config).coded(edges)
-    measured = with_facts(measured, request.data, rows, config, edges)
+    measured = with_facts(measured, request.data, np.asarray(request.rows, dtype=np.intp), config, edges)
     anchors = None if anchors is None else anchors.coded(edges)
     noise = _noise(uris, anchors, config)
     by_channel, by_time, by_cell = measured.mean_shares()
@@ -219,14 +216,19 @@ def finish_reference(request: ReferenceRequest, uris: Sequence[str]) -> Referenc
         "by_channel": plain(by_channel),
         "by_time": plain(by_time),
         "by_cell": plain(by_cell),
-        "numbers": {name: plain(np.nanmean(values)) for name, values in measured.numbers.items() if len(values)},
+        "numbers": {
+            name: plain(np.nanmean(values)) for name, values in measured.numbers.items() if np.isfinite(values).any()
+        },
         "noise_floor": noise,
         "rounding": _rounding(uris, anchors),
     }
     root = request.root / "references" / request.key
-    files: dict[str, Any] = {_MEASURED: measured.save(root / "reference.npz"), _RECORD: json.dumps(record, indent=1)}
+    files: dict[str, Any] = {
+        REFERENCE: measured.save(root / "reference.npz"),
+        REFERENCE_RECORD: json.dumps(record, indent=1),
+    }
     if anchors is not None:
-        files |= {_ANCHORS: anchors.save(root / "anchors.npz"), _INPUTS: _inputs_file(request)}
+        files |= {ANCHORS: anchors.save(root / "anchors.npz"), ANCHOR_INPUTS: _inputs_file(request)}
     metrics = {
         "instances": float(record["instances"]),
         **{f"noise_{name}": value for name, value in noise.items()},
@@ -277,23 +279,25 @@ def build_reference(
             workers.fit(uris, progress)
             return finish_reference(request, uris)
         except BaseException:
-            _close_failed(request.run_id)
+            close_failed(request.run_id)
             raise
-
-
-def with_outcomes(measured: ExplainedWindow, data: str, rows: NDArray[np.intp], config: AuditConfig) -> ExplainedWindow:
-    """Explained stays with their outcomes; they may have become known after the masks were fitted."""
-    outcomes = load_outcomes(data, rows)
-    if config.hash_ids:
-        from dynamask_mlflow.evaluation.privacy import hashed
-
-        outcomes = {hashed(stay): outcome for stay, outcome in outcomes.items()}
-    return measured.with_number("label", outcomes)
 
 
 def settings_of(config: AuditConfig) -> dict[str, Any]:
     """Settings as parameters of a run: those on which the result depends, so that a rerun has the same."""
     return {name: value for name, value in config.to_dict().items() if name not in CIRCUMSTANCES}
+
+
+def find_reference(ref: ModelRef, site: str = DEFAULT_SITE) -> str:
+    """The run id of a version's own reference at a site, else of the nearest earlier version's."""
+    found = pinned_reference(ref, site) or previous_reference(ref, site)
+    if found is None:
+        where = "" if site == DEFAULT_SITE else f" --site {site}"
+        raise AuditError(
+            f"Expected a reference for {ref.name} version {ref.version} at the site {site}, but there is none; make "
+            f"one with `dynamask-mlflow audit reference --model {ref.uri}{where} --data ... --window ...`."
+        )
+    return found
 
 
 def pinned_reference(ref: ModelRef, site: str = DEFAULT_SITE) -> str | None:
@@ -316,7 +320,7 @@ def previous_reference(ref: ModelRef, site: str = DEFAULT_SITE) -> str | None:
 
 def reference_record(run_id: str) -> dict[str, Any]:
     """The reference's description alone."""
-    return read_artifact_json(run_id, _RECORD)
+    return read_artifact_json(run_id, REFERENCE_RECORD)
 
 
 def load_reference(run_id: str) -> Reference:
@@ -329,13 +333,13 @@ def load_reference(run_id: str) -> Reference:
     record = reference_record(run_id)
     anchors = inputs = None
     if AuditConfig.from_mapping(record["config"]).anchors:
-        anchors = ExplainedWindow.load(download(run_id, _ANCHORS))
-        inputs = str(download(run_id, _INPUTS))
+        anchors = ExplainedWindow.load(download(run_id, ANCHORS))
+        inputs = str(download(run_id, ANCHOR_INPUTS))
     return Reference(
         run_id=run_id,
         model=ModelRef.from_dict(record["model"]),
         window=record["window"],
-        measured=ExplainedWindow.load(download(run_id, _MEASURED)),
+        measured=ExplainedWindow.load(download(run_id, REFERENCE)),
         anchors=anchors,
         inputs=inputs,
         explainer_digest=record["explainer_digest"],
@@ -378,10 +382,3 @@ def _nudged(sequences: Sequences, seed: int) -> Sequences:
 
 def _inputs_file(request: ReferenceRequest, name: str = "anchor_inputs.npz") -> Path:
     return request.root / "references" / request.key / name
-
-
-def _close_failed(run_id: str) -> None:
-    import contextlib
-
-    with contextlib.suppress(Exception), short_retries():  # the first error is the one to be heard
-        close_run(run_id, failed=True)

@@ -15,22 +15,29 @@ from dynamask_mlflow._printable import printable
 from dynamask_mlflow._provenance import digest
 from dynamask_mlflow._secrets import first_line
 from dynamask_mlflow.audit import tags as t
+from dynamask_mlflow.audit.artifacts import CONFIG, CULPRITS, MADE_FROM, PROFILE, REPORT, SUBGROUPS, VERDICT, VIOLATIONS
 from dynamask_mlflow.audit.compare_shards import Comparison, compare_shards, search_culprits, trend_entries, trend_label
-from dynamask_mlflow.audit.comparison import MADE_FROM, MadeFrom, not_compared
+from dynamask_mlflow.audit.comparison import MadeFrom, not_compared
 from dynamask_mlflow.audit.config import AuditConfig
+from dynamask_mlflow.audit.culprit import Culprit, culprits_json
 from dynamask_mlflow.audit.errors import AuditError, TrackingLostError, is_lasting
 from dynamask_mlflow.audit.history import AuditEntry, audit_history
 from dynamask_mlflow.audit.page import render_audit
 from dynamask_mlflow.audit.records import AuditRequest, AuditResult
-from dynamask_mlflow.audit.runs import close_run, conclude_run, copied_run, exclusive, link_superseded, upload_results
+from dynamask_mlflow.audit.runs import (
+    close_run,
+    conclude_run,
+    copied_run,
+    download,
+    exclusive,
+    link_superseded,
+    upload_results,
+)
 from dynamask_mlflow.audit.verdict import Verdict, evaluate_verdict
 from dynamask_mlflow.audit.version_state import publish_version_state
 from dynamask_mlflow.audit.windows import parse_window
 from dynamask_mlflow.tracking.upload import short_retries
 
-VERDICT_FILE = "dynamask/verdict.json"
-VIOLATIONS, REPORT = "dynamask/violations.json", "dynamask/audit.html"
-SUBGROUPS = "dynamask/subgroups.json"
 _logger = logging.getLogger(__name__)
 
 
@@ -83,6 +90,7 @@ def _conclude(request: AuditRequest, uris: Sequence[str]) -> AuditResult:
     }
     earlier = [entry for entry in _series(request, _entries(request)) if entry.start < (span.start or "~")]
     found: Comparison | None = None
+    culprits: tuple[Culprit, ...] = ()
     if request.blockers:
         verdict = evaluate_verdict(not_compared(request.blockers), config, **about)
     else:
@@ -91,7 +99,13 @@ def _conclude(request: AuditRequest, uris: Sequence[str]) -> AuditResult:
         verdict = evaluate_verdict(found.result, config, culprits, **about)
     trend = "" if found is None else found.trend
     run_id = _run_with_trend(request, trend)
-    files = _files(request, config, verdict, found, earlier)
+    files = verdict_files(verdict, config)
+    if found is None:
+        none = MadeFrom(reference_run_id=request.reference_run_id, compared_with="", blockers=dict(request.blockers))
+        files[MADE_FROM] = none.to_json()
+    else:
+        files |= comparison_files(verdict, found, earlier, config, _folder(request))
+        files[CULPRITS] = culprits_json(culprits)
     dataset = (Path(request.data).name or "dataset", request.content[:36])
     upload_results(run_id, files, verdict.metrics, timestamp=span.stop_ms, dataset=dataset)
     _keep_request(request, uris)
@@ -99,6 +113,15 @@ def _conclude(request: AuditRequest, uris: Sequence[str]) -> AuditResult:
     for each in dict.fromkeys((run_id, request.run_id)):
         close_run(each)
     return AuditResult(verdict, run_id)
+
+
+def stored_culprits(run_id: str) -> tuple[Culprit, ...]:
+    """Where the findings of an audit sit, as it was told; nothing for an audit of an earlier release."""
+    try:
+        stored = json.loads(download(run_id, CULPRITS).read_text(encoding="utf-8"))
+    except (OSError, AuditError):
+        return ()
+    return tuple(map(Culprit.from_dict, stored))
 
 
 def _entries(request: AuditRequest) -> list[AuditEntry]:
@@ -127,38 +150,30 @@ def _run_with_trend(request: AuditRequest, trend: str) -> str:
     return copied_run(run_id, request.experiment, digest(["trend", request.key, trend]), {}, request.store)
 
 
-def _files(
-    request: AuditRequest,
-    config: AuditConfig,
-    verdict: Verdict,
-    found: Comparison | None,
-    history: Sequence[AuditEntry],
+def verdict_files(verdict: Verdict, config: AuditConfig) -> dict[str, Any]:
+    """artifact -> text: the verdict and the settings it was made with."""
+    return {
+        VERDICT: verdict.to_json(),
+        VIOLATIONS: verdict.violations_json(),
+        CONFIG: json.dumps(config.to_dict(), indent=1),
+    }
+
+
+def comparison_files(
+    verdict: Verdict, found: Comparison, history: Sequence[AuditEntry], config: AuditConfig, folder: Path
 ) -> dict[str, Any]:
-    files: dict[str, Any] = {}
-    if found is not None:
-        if found.result.groups is not None:
-            files[SUBGROUPS] = found.result.groups.to_json()
-        page = render_audit(
-            verdict,
-            found,
-            history,
-            config,
-            created_at=datetime.now(UTC).isoformat(timespec="seconds"),
-            task=found.current.record.get("config", {}).get("task", "classification"),
-        )
-        if page is not None:
-            files[REPORT] = page
-        files |= found.arrays.save(_folder(request))
-        if len(found.current):
-            by_channel, by_time, by_cell = found.current.mean_shares()
-            profile = {"by_channel": plain(by_channel), "by_time": plain(by_time), "by_cell": plain(by_cell)}
-            names = {"channels": list(found.current.channel_names), "times": list(found.current.times)}
-            files["dynamask/profile.json"] = json.dumps(names | profile)
-    else:
-        none = MadeFrom(reference_run_id=request.reference_run_id, compared_with="", blockers=dict(request.blockers))
-        files[MADE_FROM] = none.to_json()
-    files |= {VERDICT_FILE: verdict.to_json(), VIOLATIONS: verdict.violations_json()}
-    files["dynamask/config.json"] = json.dumps(config.to_dict(), indent=1)
+    """artifact -> text, or a file that was written to the folder: page, subgroups, arrays, profile."""
+    files: dict[str, Any] = dict(found.arrays.save(folder))
+    if found.result.groups is not None:
+        files[SUBGROUPS] = found.result.groups.to_json()
+    page = render_audit(verdict, found, history, config, created_at=datetime.now(UTC).isoformat(timespec="seconds"))
+    if page is not None:
+        files[REPORT] = page
+    if len(found.current):
+        by_channel, by_time, by_cell = found.current.mean_shares()
+        profile = {"by_channel": plain(by_channel), "by_time": plain(by_time), "by_cell": plain(by_cell)}
+        names = {"channels": list(found.current.channel_names), "times": list(found.current.times)}
+        files[PROFILE] = json.dumps(names | profile)
     return files
 
 

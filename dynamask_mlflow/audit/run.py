@@ -10,36 +10,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from dynamask_mlflow._files import atomic_write
 from dynamask_mlflow.audit import tags as t
 from dynamask_mlflow.audit.config import AuditConfig
-from dynamask_mlflow.audit.errors import AuditError
-from dynamask_mlflow.audit.identity import DEFAULT_SITE, AuditIdentity, check_site, content_digest
+from dynamask_mlflow.audit.identity import AuditIdentity, check_site
 from dynamask_mlflow.audit.models import ModelRef, resolve_model
 from dynamask_mlflow.audit.records import AuditRequest, AuditSource, ShardGroup, StaySource
 from dynamask_mlflow.audit.reference import (
-    _close_failed,
+    find_reference,
     load_reference,
-    pinned_reference,
-    previous_reference,
     reference_record,
     settings_of,
 )
 from dynamask_mlflow.audit.reporting import report_audit
-from dynamask_mlflow.audit.runs import DatasetInput, describe_run, find_or_create_run, source_tags
+from dynamask_mlflow.audit.runs import DatasetInput, close_failed, describe_run, find_or_create_run, source_tags
 from dynamask_mlflow.audit.shards import plan_predictions, plan_shards, writable_store
 from dynamask_mlflow.audit.verdict import Verdict
 from dynamask_mlflow.audit.version_state import note_failure
-from dynamask_mlflow.audit.windows import (
-    check_attributes,
-    dataset_channels,
-    draw,
-    draw_more,
-    find_rows,
-    parse_window,
-)
+from dynamask_mlflow.audit.windows import check_attributes, dataset_channels, draw_stays, find_rows, parse_window
 from dynamask_mlflow.audit.workers import Progress, Workers
 from dynamask_mlflow.evaluation.privacy import stored_reason
 from dynamask_mlflow.tracking.upload import short_retries
@@ -58,19 +46,11 @@ def prepare_audit(source: AuditSource, config: AuditConfig | None = None) -> Aud
     check_attributes(source.data, config.by)
     ref, span = resolve_model(source.model), parse_window(source.window)
     population = find_rows(source.data, span, source.split)
-    rows = draw(population, config.instances, config.seed, span.label)
-    found = source.reference_run_id or pinned_reference(ref, site) or previous_reference(ref, site)
-    if found is None:
-        where = "" if site == DEFAULT_SITE else f" --site {site}"
-        raise AuditError(
-            f"Expected a reference for {ref.name} version {ref.version} at the site {site}, but there is none; make "
-            f"one with `dynamask-mlflow audit reference --model {ref.uri}{where} --data ... --window ...`."
-        )
+    found = source.reference_run_id or find_reference(ref, site)
     record = reference_record(found)
-    more = draw_more(population, rows, config.predicted_instances, config.seed, span.label)
-    content = content_digest(source.data, np.concatenate([rows, more]), len(population))
-    identity = identify(ref, replace(source, window=span.label), content, config, found)
-    dataset = DatasetInput(Path(source.data).name or "dataset", identity.content, source.data, len(rows))
+    chosen = draw_stays(source.data, population, config, span.label, config.instances)
+    identity = identify(ref, replace(source, window=span.label), chosen.content, config, found)
+    dataset = DatasetInput(Path(source.data).name or "dataset", identity.content, source.data, len(chosen.rows))
     run_id = open_run(identity, source.experiment, store, config, dataset, ref.model_id)
     return AuditRequest(
         model=ref,
@@ -78,15 +58,15 @@ def prepare_audit(source: AuditSource, config: AuditConfig | None = None) -> Aud
         site=site,
         window=span.label,
         split=source.split,
-        rows=tuple(int(row) for row in rows),
-        predicted_rows=tuple(int(row) for row in more),
+        rows=chosen.rows,
+        predicted_rows=chosen.predicted_rows,
         content=identity.content,
         config=config,
         store=store,
         experiment=source.experiment,
         run_id=run_id,
         key=identity.key,
-        population=len(population),
+        population=chosen.population,
         series=identity.series,
         reference_run_id=found,
         reference_model=ModelRef.from_dict(record["model"]),
@@ -225,7 +205,7 @@ def run_audit(
             return report_audit(request, uris).verdict
         except BaseException as error:
             if request is not None:
-                _close_failed(request.run_id)
+                close_failed(request.run_id)
             if isinstance(error, Exception):
                 with contextlib.suppress(Exception):  # the first error is the one to be heard
                     tell_failure(source, error)

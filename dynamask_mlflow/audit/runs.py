@@ -214,7 +214,7 @@ def conclude_run(run_id: str, verdict: Verdict, trend: str) -> None:
 
 def _note(verdict: Verdict) -> str:
     """The run's description: what was found, the evidence, what to do next."""
-    parts = [f"**{title}**\n\n" + "\n".join(f"- {text}" for text in told) for title, told in verdict.sections]
+    parts = [f"**{title}**\n\n" + "\n".join(f"- {text}" for text in sentences) for title, sentences in verdict.sections]
     return "\n\n".join(parts)
 
 
@@ -252,6 +252,14 @@ def close_run(run_id: str, failed: bool = False) -> None:
     client = MlflowClient()
     finished = not failed or _FINISHED_BEFORE in client.get_run(run_id).data.tags
     client.set_terminated(run_id, "FINISHED" if finished else "FAILED")
+
+
+def close_failed(run_id: str) -> None:
+    """End a run as failed after an error, which no other error of MLflow shall hide."""
+    from dynamask_mlflow.tracking.upload import short_retries
+
+    with suppress(Exception), short_retries():
+        close_run(run_id, failed=True)
 
 
 def pin_reference(ref: ModelRef, run_id: str, window: str, site: str) -> None:
@@ -326,7 +334,7 @@ def exclusive(store: str | None, name: str) -> Iterator[None]:
             with suppress(ImportError, OSError):
                 import fcntl
 
-                path = Path(store.removeprefix("file://")) / "locks" / f"{name}.lock"
+                path = Path(store) / "locks" / f"{name}.lock"
                 path.parent.mkdir(parents=True, exist_ok=True)
                 file = stack.enter_context(path.open("w"))
                 fcntl.flock(file, fcntl.LOCK_EX)

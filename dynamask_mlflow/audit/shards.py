@@ -26,7 +26,7 @@ from dynamask_mlflow._method_table import METHODS
 from dynamask_mlflow._paths import local_path
 from dynamask_mlflow._provenance import PACKAGE, code_digest, digest, symbol_at, versions
 from dynamask_mlflow.audit.config import AuditConfig
-from dynamask_mlflow.audit.errors import AuditError
+from dynamask_mlflow.audit.errors import AuditError, DataLostError
 from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.models import ModelRef
 from dynamask_mlflow.audit.records import Request, ShardGroup, ShardResult, ShardSpec, StaySource
@@ -65,7 +65,7 @@ def checked_store(store: str | None) -> str:
 def writable_store(store: str | None) -> str:
     """The same for who will write there: a store that cannot be written is refused before anything is opened."""
     place = checked_store(store)
-    folder = Path(place.removeprefix("file://"))
+    folder = Path(place)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -96,7 +96,7 @@ def plan_shards(group: ShardGroup, store: str, shards: int | None = None, least:
     >>> len(plan_shards(group, "shards", shards=2))
     2
     """
-    root = Path(store.removeprefix("file://"))
+    root = Path(checked_store(store))
     rows = list(group.source.rows or range(len(read_source(group.source)[0])))
     count = shards or _partition(root, replace(group, source=replace(group.source, rows=tuple(rows))), least)
     config, keep = group.config, group.keep
@@ -141,11 +141,10 @@ def fit_shard(uri: str, loaded: dict[str, Any] | None = None) -> ShardResult:
     >>> fit_shard(uri).instances, fit_shard(uri).skipped
     (4, True)
     """
+    done = fitted_shard(uri)
+    if done is not None:
+        return done
     spec = read_spec(uri)
-    result = Path(spec.result)
-    done = _present(result)
-    if done is not None and (len(done) or not done.failures):
-        return _account(uri, spec, done, skipped=True)
     from dynamask_mlflow.audit.explain_window import explain_window, predict_window
     from dynamask_mlflow.audit.models import load_network
 
@@ -176,10 +175,28 @@ def fit_shard(uri: str, loaded: dict[str, Any] | None = None) -> ShardResult:
             keep=spec.keep,
             reference=model.reference,
         )
+    result = Path(spec.result)
     measured.save(result)
     if len(measured) and spec.role != PREDICTED:
         _note_speed(result.parents[2], ref, config, float(measured.record["seconds"]) / len(measured))
     return _account(uri, spec, measured, skipped=False)
+
+
+def fitted_shard(uri: str) -> ShardResult | None:
+    """What an earlier fit of the shard left, if it did; needs neither torch nor MLflow.
+
+    >>> from dynamask_mlflow.audit.models import resolve_model
+    >>> ref = resolve_model("models:/icu-mortality@champion")
+    >>> group = ShardGroup(model=ref, source=StaySource(stays="icu", rows=(0, 1, 2)), config=AuditConfig(seed=7))
+    >>> (uri,) = plan_shards(group, "shards")
+    >>> fitted_shard(uri) is None
+    True
+    """
+    spec = read_spec(uri)
+    done = _present(Path(spec.result))
+    if done is None or (done.failures and not len(done)):
+        return None
+    return _account(uri, spec, done, skipped=True)
 
 
 def gather(uris: Sequence[str], keep: int = 0) -> ExplainedWindow:
@@ -196,7 +213,7 @@ def gather(uris: Sequence[str], keep: int = 0) -> ExplainedWindow:
     """
     missing = [uri for uri in uris if not Path(read_spec(uri).result).is_file()]
     if missing:
-        raise AuditError(f"Expected {len(uris)} fitted shards, but {len(missing)} are not, the first {missing[0]}.")
+        raise DataLostError(f"Expected {len(uris)} fitted shards, but {len(missing)} are not, the first {missing[0]}.")
     return ExplainedWindow.concatenate([ExplainedWindow.load(read_spec(uri).result) for uri in uris], keep)
 
 
@@ -260,9 +277,10 @@ def _content(sequences: Sequences, patients: NDArray[np.str_]) -> str:
 def read_spec(uri: str) -> ShardSpec:
     """What a planned shard is to do."""
     try:
-        return ShardSpec.from_dict(json.loads(Path(uri.removeprefix("file://")).read_text(encoding="utf-8")))
+        return ShardSpec.from_dict(json.loads(local_path(uri, "the shard").read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
-        raise AuditError(f"Expected a planned shard at {uri}, but it cannot be read: {error}.") from error
+        kind = DataLostError if isinstance(error, OSError) else AuditError
+        raise kind(f"Expected a planned shard at {uri}, but it cannot be read: {error}.") from error
 
 
 def _present(result: Path) -> ExplainedWindow | None:

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from dynamask_mlflow._files import checksum
-from dynamask_mlflow.audit.bundle import AUDITS, CONFIG, FORMAT, MANIFEST, SEAL
-from dynamask_mlflow.audit.comparison import MADE_FROM, MadeFrom, compare_arrays, load_arrays, not_compared
+from dynamask_mlflow.audit.artifacts import CONFIG, MADE_FROM, VERDICT
+from dynamask_mlflow.audit.bundle import AUDITS, FORMAT, MANIFEST, SEAL
+from dynamask_mlflow.audit.comparison import MadeFrom, compare_arrays, load_arrays, not_compared
 from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.errors import AuditError
-from dynamask_mlflow.audit.reporting import VERDICT_FILE
 from dynamask_mlflow.audit.verdict import Verdict, evaluate_verdict
 
 _ABOUT = ("model", "version", "site", "window", "content", "reference_run_id")
@@ -119,7 +119,7 @@ def _unpack(data: bytes, root: Path, path: str | Path) -> dict[str, Any]:
 def _recompute(root: Path, audit: Mapping[str, Any]) -> Recomputed:
     name = f"version {audit['version']}, {audit['site']}, {audit['window']}"
     folder = root / "runs" / audit["run_id"]
-    stored = json.loads((folder / VERDICT_FILE).read_text(encoding="utf-8"))
+    stored = json.loads((folder / VERDICT).read_text(encoding="utf-8"))
     if not audit["recomputable"]:
         return Recomputed(name, stored["state"], "-", ("its arrays were not kept, as by versions before this one",))
     if stored["state"] != audit["state"]:

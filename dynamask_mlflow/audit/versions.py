@@ -10,11 +10,10 @@ from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.errors import AuditError
 from dynamask_mlflow.audit.models import resolve_model
 from dynamask_mlflow.audit.records import AuditSource, ShardGroup, StaySource
-from dynamask_mlflow.audit.reference import with_outcomes
 from dynamask_mlflow.audit.shards import gather, plan_shards, writable_store
 from dynamask_mlflow.audit.statistics import compare_versions, split_causes
 from dynamask_mlflow.audit.verdict import Verdict, evaluate_verdict
-from dynamask_mlflow.audit.windows import draw, find_rows, parse_window
+from dynamask_mlflow.audit.windows import draw, find_rows, parse_window, with_outcomes
 from dynamask_mlflow.audit.workers import Progress, Workers
 
 
@@ -62,7 +61,7 @@ def compare_audits(
     cells = {key: with_outcomes(gather(uris), data, chosen[key[1]], config) for key, uris in plans.items()}
     for (version, name), part in cells.items():
         if not part.usable.any():
-            why = next(iter(part.failures.values()), "no reason is known")
+            why = part.first_failure or "no reason is known"
             raise AuditError(f"Expected explanations of the {version} version on {name}, but all failed: {why}")
     if list(cells["old", "before"].ids) != list(cells["new", "before"].ids):
         raise AuditError("Expected both versions to explain the same stays, but one of them failed on some.")

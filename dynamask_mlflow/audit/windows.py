@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,11 @@ from numpy.typing import NDArray
 from dynamask_mlflow._paths import local_path
 from dynamask_mlflow._provenance import digest
 from dynamask_mlflow.audit.config import AuditConfig
-from dynamask_mlflow.audit.errors import AuditError, NoDataError
+from dynamask_mlflow.audit.errors import AuditError, DataLostError, NoDataError
 from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.statistics import Codes, decile_codes
 from dynamask_mlflow.data.dataset import StayDataset, attribute_file, read_meta
-from dynamask_mlflow.data.errors import DataError
+from dynamask_mlflow.data.errors import DatasetMissingError
 from dynamask_mlflow.evaluation.sequences import Sequences, as_sequences
 
 _PERIOD = re.compile(r"\d{4}(-\d{2}(-\d{2})?)?")
@@ -26,7 +27,7 @@ ALL = "all"
 # Shifts of the day by the clock: name -> first hour; each lasts until the next begins.
 SHIFTS = {"day": 6, "evening": 14, "night": 22}
 CLOCK = ("weekday", "admitted_at")
-_PIECE = 2000  # stays whose inputs are read at a time
+_PIECE, _DIGESTED = 2000, 1000  # stays whose inputs are read at a time
 
 
 @dataclass(frozen=True)
@@ -125,13 +126,55 @@ def draw_more(
     return draw(rest, None if count is None else max(0, count - len(rows)), seed, f"predicted {label}")
 
 
+@dataclass(frozen=True, kw_only=True)
+class DrawnStays:
+    """Stays of a window: rows that are explained and rows that are predicted only, a digest of both, and how many
+    stays they were drawn from.
+    """
+
+    rows: tuple[int, ...]
+    predicted_rows: tuple[int, ...]
+    content: str
+    population: int
+
+
+def draw_stays(
+    data: str, population: NDArray[np.intp], config: AuditConfig, label: str, instances: int | None
+) -> DrawnStays:
+    """Draw so many stays of a population to be explained, and those that are predicted beside them."""
+    rows = draw(population, instances, config.seed, label)
+    more = draw_more(population, rows, config.predicted_instances, config.seed, label)
+    return DrawnStays(
+        rows=tuple(rows.tolist()),
+        predicted_rows=tuple(more.tolist()),
+        content=content_digest(data, np.concatenate([rows, more]), len(population)),
+        population=len(population),
+    )
+
+
+def content_digest(data: str, rows: NDArray[np.intp], population: int) -> str:
+    """Of the bytes of some stays: inputs, what was measured, outcomes, ids, patients, attributes.
+
+    Also of how many stays they were drawn from.
+
+    Other stays of the dataset do not count: a month that is appended leaves the audits of the months before alone.
+    """
+    sha = hashlib.sha256(f"{population}".encode())
+    names = ("x", "observed", "ids", "patient_ids", "labels", *attribute_names(data))
+    for piece in np.array_split(rows, max(1, -(-len(rows) // _DIGESTED))):
+        for array in read_arrays(data, names, piece):
+            sha.update(f"{array.dtype.str} {array.shape}".encode())
+            sha.update(np.ascontiguousarray(array).tobytes())
+    return sha.hexdigest()[:32]
+
+
 def load_stays(data: str, rows: NDArray[np.intp]) -> tuple[Sequences, NDArray[np.str_]]:
     """The sequences of some stays and their patients, reading no more than those from disk."""
     stays = StayDataset.load(_folder(data), rows=rows)
     return as_sequences(**stays.sequence_arrays() | {"targets": None}), stays.patient_ids.astype(np.str_)
 
 
-def read_arrays(data: str, names: Sequence[str], rows: NDArray[np.intp]) -> list[NDArray[Any]]:
+def read_arrays(data: str, names: Sequence[str], rows: NDArray[np.intp] | slice) -> list[NDArray[Any]]:
     """Some arrays of some stays."""
     folder = _folder(data)
     return [np.asarray(_array(folder, name)[rows]) for name in names]
@@ -146,6 +189,17 @@ def load_outcomes(data: str, rows: NDArray[np.intp]) -> dict[str, float]:
     """Stay -> its outcome, where it is known."""
     ids, labels = read_arrays(data, ("ids", "labels"), rows)
     return {str(stay): float(label) for stay, label in zip(ids, labels, strict=True) if np.isfinite(label)}
+
+
+def with_outcomes(measured: ExplainedWindow, data: str, rows: NDArray[np.intp], config: AuditConfig) -> ExplainedWindow:
+    """Explained stays with their outcomes; they may have become known after the masks were fitted."""
+    return measured.with_number("label", named_outcomes(load_outcomes(data, rows), config))
+
+
+def named_outcomes(outcomes: Mapping[str, float], config: AuditConfig) -> dict[str, float]:
+    """Stay -> outcome, the stays as the audit names them."""
+    names = _named(np.asarray(list(outcomes), dtype=np.str_), config)
+    return dict(zip(names.tolist(), outcomes.values(), strict=True))
 
 
 def dataset_digest(data: str) -> str:
@@ -300,7 +354,9 @@ def _folder(data: str) -> Path:
     try:
         folder = local_path(data, "data")
         read_meta(folder)
-    except (DataError, OSError, ValueError) as error:
+    except (DatasetMissingError, OSError) as error:
+        raise DataLostError(str(error)) from error
+    except ValueError as error:  # that of a schema too, a `DataError`
         raise AuditError(str(error)) from error
     return folder
 

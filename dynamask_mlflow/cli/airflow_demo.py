@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dynamask_mlflow.audit.identity import EXPERIMENT
 from dynamask_mlflow.cli.common import AS_JSON, CommandError, reported
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def read_verdict(uri: str, window: str) -> dict[str, str]:
     from mlflow import MlflowClient
 
     client = MlflowClient(uri)
-    home = client.get_experiment_by_name("dynamask-audits")
+    home = client.get_experiment_by_name(EXPERIMENT)
     wanted = f"tags.`dynamask.kind` = 'audit' and tags.`dynamask.window` = '{window}'"
     runs = client.search_runs([home.experiment_id], wanted) if home else []
     if not runs:

@@ -16,6 +16,7 @@ import click
 from dynamask_mlflow._model_uri import ModelUri
 from dynamask_mlflow._states import EXIT_ERROR
 from dynamask_mlflow.audit.config import AuditConfig
+from dynamask_mlflow.audit.identity import DEFAULT_SITE
 from dynamask_mlflow.cli.audit_records import COMMANDS, EXPERIMENT
 from dynamask_mlflow.cli.common import AS_JSON, TRACKING, Command, parse_settings, read_settings, reported, tell, track
 from dynamask_mlflow.cli.setting_flags import given_settings, setting_flags
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
     from dynamask_mlflow.audit import ShardResult, Verdict
 
 SHOWN_FLAGS = ("instances", "alpha", "effect", "tolerance", "by", "events", "events_source")
-_SITE = click.option("--site", default="default", show_default=True, help="Where the stays come from, e.g. a hospital.")
+_SITE = click.option(
+    "--site", default=DEFAULT_SITE, show_default=True, help="Where the stays come from, e.g. a hospital."
+)
 
 _SHARED = [
     click.option("--data", required=True, help="Folder of a built dataset."),
@@ -311,7 +314,7 @@ def show_verdict(verdict: Verdict, as_json: bool) -> None:
     if as_json:
         click.echo(verdict.to_json())
         return
-    place = "" if verdict.site == "default" else f"{verdict.site}, "
+    place = "" if verdict.site == DEFAULT_SITE else f"{verdict.site}, "
     line = f"{verdict.state.upper()}  {verdict.model} version {verdict.version}, {place}{verdict.window}"
     tell(line, fg=verdict.state.colour, bold=True)
     for title, sentences in verdict.sections:

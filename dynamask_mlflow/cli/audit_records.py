@@ -10,10 +10,11 @@ from pathlib import Path
 import click
 
 from dynamask_mlflow._states import State, worst
+from dynamask_mlflow.audit import identity
 from dynamask_mlflow.cli.common import AS_JSON, TRACKING, reported, tell, track
 
 _MODEL = click.option("--model", required=True, help="Name of the registered model.")
-EXPERIMENT = click.option("--experiment", default="dynamask-audits", show_default=True)
+EXPERIMENT = click.option("--experiment", default=identity.EXPERIMENT, show_default=True)
 
 
 @click.command()

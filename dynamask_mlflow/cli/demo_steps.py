@@ -6,9 +6,7 @@ Each takes the state, says what it found, and returns the state with more in it.
 from __future__ import annotations
 
 import json
-import logging
 import os
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -17,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dynamask_mlflow.cli import common
 from dynamask_mlflow.cli.demo_messages import say_masks, say_truth
 
 if TYPE_CHECKING:
@@ -209,9 +208,9 @@ def audit_windows(state: DemoState) -> DemoState:
         for window, split in ((normal, "validation"), (settings.changed, "later")):
             verdict = run_audit(str(state.model_uri), data, window, split=split, **where)
             click.echo(f"      {window} ({split} stays): {verdict.state.upper()}")
-            for title, told in verdict.sections:
+            for title, sentences in verdict.sections:
                 if title != "Evidence":  # the page has it
-                    click.echo("\n".join([f"        {title}", *(f"          {text}" for text in told)]))
+                    click.echo("\n".join([f"        {title}", *(f"          {text}" for text in sentences)]))
     except AuditError as error:
         click.echo(f"      Not audited: {error}")
     return state
@@ -276,21 +275,14 @@ def _trained(digest: str, config: TrainConfig) -> str | None:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """MLflow's routine messages would drown the demo's own words, and one thread of torch disturbs nobody."""
-    import mlflow  # noqa: F401  (its import sets up the loggers that are turned down below)
+    """As of every command; and one thread of torch, which disturbs nobody."""
     import torch
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
-    level = logging.getLogger("mlflow").level
-    for name in ("mlflow", "alembic"):
-        logging.getLogger(name).setLevel(logging.WARNING)
-    logging.getLogger("mlflow.models.evaluation.evaluators.classifier").setLevel(logging.ERROR)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with common.quiet():
             yield
     finally:
         torch.set_num_threads(threads)
-        logging.getLogger("mlflow").setLevel(level)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynamask_mlflow._paths import local_path
-from dynamask_mlflow.data.errors import DataError
+from dynamask_mlflow.data.errors import DataError, DatasetMissingError
 from dynamask_mlflow.data.preprocess import Preprocessing
 
 if TYPE_CHECKING:
@@ -194,7 +194,8 @@ class StayDataset:
             arrays = {name: _read(folder / f"{name}.npy", rows) for name in _ARRAYS}
             attributes = {name: _read(folder / attribute_file(name), rows) for name in meta.get("attributes", ())}
         except (OSError, ValueError, EOFError, MemoryError) as error:
-            raise DataError(f"Expected a whole dataset at {folder}, but it cannot be read: {error}.") from error
+            kind = DatasetMissingError if isinstance(error, OSError) else DataError
+            raise kind(f"Expected a whole dataset at {folder}, but it cannot be read: {error}.") from error
         dataset = cls(
             **arrays,
             times=tuple(meta["times"]),
@@ -229,7 +230,7 @@ def _folder(path: str | os.PathLike[str]) -> Path:
 def read_meta(folder: Path) -> dict[str, Any]:
     """The description of a built dataset, without its tensors."""
     if not (folder / META).is_file():
-        raise DataError(f"Expected a built dataset at {folder}, but there is no {META}.")
+        raise DatasetMissingError(f"Expected a built dataset at {folder}, but there is no {META}.")
     try:
         meta: dict[str, Any] = json.loads((folder / META).read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:

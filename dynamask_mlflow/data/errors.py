@@ -13,6 +13,10 @@ class DataError(ValueError):
     """Input that cannot be used. The message names the file or column and what was expected."""
 
 
+class DatasetMissingError(DataError):
+    """There is no built dataset at the path, or not all of it: a wrong path, or a mount that is gone."""
+
+
 @dataclass(frozen=True)
 class Finding:
     """One broken promise of the input: in which column, how often, and what it means."""

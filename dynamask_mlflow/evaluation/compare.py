@@ -85,6 +85,7 @@ def compare_evaluations(first: Evaluated, second: Evaluated, created_at: str) ->
         class_names=one.labels.class_names,
         masks=one.masks.masks,
         scores=one.masks.scores,
+        highlighted=one.masks.binary,
         predictions=one.predictions,
         predictions_without=None,
         population=float(one.predictions.mean()),
@@ -95,6 +96,7 @@ def compare_evaluations(first: Evaluated, second: Evaluated, created_at: str) ->
                 label=two.label,
                 masks=two.masks.masks,
                 scores=two.masks.scores,
+                highlighted=two.masks.binary,
                 contributions=_contributions(two),
                 predictions=two.predictions,
             )

@@ -68,6 +68,7 @@ def report_data(
         units=labels.units,
         masks=masks.masks,
         scores=masks.scores,
+        highlighted=masks.binary,
         predictions=evaluation.outputs[shown],
         predictions_without=run.scores.without[shown],
         targets=targets if targets is None or _fits(targets, evaluation) else None,
@@ -254,6 +255,7 @@ def _target_views(evaluation: Evaluation, labels: Labels, shown: NDArray[np.intp
                 label=words,
                 masks=some.masks,
                 scores=some.scores,
+                highlighted=some.binary,
                 contributions=_contributions_of(some, evaluation, labels, spec),
                 predictions=value_of(evaluation.outputs[shown], target, evaluation.task),
             )

@@ -20,7 +20,7 @@ from dynamask_mlflow.data.dataset import StayDataset
 from dynamask_mlflow.data.hospital.truth import Truth
 from dynamask_mlflow.experiments.arena.scoring import calibration_error
 from dynamask_mlflow.experiments.change_models import ARCHITECTURES, change_model
-from dynamask_mlflow.experiments.hospital import hospital_stays
+from dynamask_mlflow.experiments.hospital_data import hospital_stays
 from dynamask_mlflow.experiments.table import as_markdown
 from dynamask_mlflow.masks.change.explain_change import explain_change
 from dynamask_mlflow.masks.change.prefixes import AnswerAfter, PrefixRule

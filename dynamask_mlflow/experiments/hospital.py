@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dynamask_mlflow import metrics as m
-from dynamask_mlflow.data.dataset import StayDataset
-from dynamask_mlflow.data.hospital.truth import Truth, load_truth
-from dynamask_mlflow.experiments.cache import cache_folder
+from dynamask_mlflow.experiments.hospital_data import hospital_stays
 from dynamask_mlflow.experiments.mimic import train_on
 from dynamask_mlflow.experiments.protocol import Case, Experiment
 from dynamask_mlflow.masks.result import Masks
@@ -122,18 +119,3 @@ def _within(risk: NDArray[Any], limits: tuple[float, float]) -> NDArray[np.bool_
 
 def _varying(x: NDArray[np.float32]) -> NDArray[np.bool_]:
     return np.broadcast_to(np.ptp(x, axis=1, keepdims=True) > 0, x.shape)
-
-
-@lru_cache(maxsize=1)
-def hospital_stays(seed: int, quick: bool) -> tuple[StayDataset, Truth]:
-    """Built once and kept: these stays are nobody's."""
-    from dynamask_mlflow.data import BuildConfig, build, open_source
-    from dynamask_mlflow.data.hospital import HospitalConfig, synthesize
-
-    stays = 300 if quick else 4000
-    root = cache_folder() / "hospital"
-    tables, target = root / f"tables-{stays}-{seed}", root / f"stays-{stays}-{seed}"
-    if not target.exists():
-        synthesize(tables, HospitalConfig(stays=stays, seed=seed), overwrite=True)
-        build(open_source("synthetic", str(tables)), BuildConfig(threads=1)).save(target)
-    return StayDataset.load(target), load_truth(tables)

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from dynamask_mlflow import metrics as m
 from dynamask_mlflow.data.dataset import META, StayDataset
-from dynamask_mlflow.experiments.cache import cache_folder, cached_model
+from dynamask_mlflow.experiments.cache import cached_model
+from dynamask_mlflow.experiments.hospital_data import hospital_stays
 from dynamask_mlflow.experiments.protocol import Case, Experiment, Preset
 from dynamask_mlflow.masks.result import Masks
 from dynamask_mlflow.training.config import TrainConfig
@@ -83,7 +84,7 @@ class Stays:
 def find_stays(path: Path | None = None) -> Stays:
     """The synthetic hospital without a path; else PhysioNet 2012, MIMIC-III or a built dataset, by what is there."""
     if path is None:
-        return Stays("synthetic hospital", _hospital)
+        return Stays("synthetic hospital", lambda quick: hospital_stays(0, quick)[0])
     if (path / META).is_file():
         return Stays(f"dataset {path.name}", lambda quick: StayDataset.load(path))
     if (path / "events.parquet").is_file() and (path / "outcomes.csv").is_file():
@@ -180,20 +181,6 @@ def replacement_scores(case: Case, masks: Masks) -> Mapping[str, float]:
         for k, sums in zip(REMOVALS, path(risk, x, masks.change_ranking, k=REMOVALS), strict=True):
             values[f"{name}/{k}"] = float(sums.mean())
     return values
-
-
-def _hospital(quick: bool) -> StayDataset:
-    """Four thousand synthetic stays, built once and kept: they are nobody's."""
-    from dynamask_mlflow.data import BuildConfig, build, open_source
-    from dynamask_mlflow.data.hospital import HospitalConfig, synthesize
-
-    stays = 300 if quick else 4000
-    root = cache_folder() / "mimic"
-    target = root / f"hospital-{stays}"
-    if not target.exists():
-        tables = synthesize(root / f"tables-{stays}", HospitalConfig(stays=stays), overwrite=True)
-        build(open_source("synthetic", str(tables)), BuildConfig(threads=1)).save(target)
-    return StayDataset.load(target)
 
 
 def _physionet(path: Path) -> StayDataset:

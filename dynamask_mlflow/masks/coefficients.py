@@ -27,10 +27,10 @@ class CoefficientWeights:
         other_ordering: instead of the relative score, where segments or the nested fit made the ordering.
     """
 
-    intercept: float = 3.827
-    beyond_half: float = -1.159
-    relative_score: float = 2.746
-    other_ordering: float = -3.289
+    intercept: float = 3.281
+    beyond_half: float = -1.017
+    relative_score: float = 2.750
+    other_ordering: float = -3.117
 
     def of_features(self) -> tuple[float, ...]:
         return astuple(self)[1:]

@@ -28,11 +28,10 @@ from dynamask_mlflow.masks.operators import (
 from dynamask_mlflow.masks.target import TargetScore, open_target
 from dynamask_mlflow.masks.target_spec import Target
 
-# Noise replaces the baselines where it takes the class away and they move its probability by less than this share of
-# what noise moves: "nothing happens here" is evidence that a constant baseline cannot remove.
-NOISE_FACTOR = 0.2
-# Values have no class to lose: there noise replaces baselines that move the score by less than this share of it.
-NOISE_FACTOR_OF_VALUES = 0.5
+# Noise replaces the baselines where it takes the class away, they do not, and they move the score by less than this
+# share of what noise moves: "nothing happens here" is evidence that a constant baseline cannot remove. A value has no
+# class to lose, so both kinds of noise must move it so far.
+NOISE_FACTOR = 0.5
 # A classifier's score that departs by less than one per cent of the odds has nothing to explain.
 NEGLIGIBLE_LOGIT = 0.01
 NEGLIGIBLE_SHARE = 1e-6
@@ -277,14 +276,12 @@ def _noise_replaces(task: str, outputs: Tensor, answers: Tensor, gap: Tensor, nu
     events.
     """
     if task != "classification":
-        return gap[:number].abs().amax(0) < NOISE_FACTOR_OF_VALUES * gap[number:].abs().amin(0)
-    chosen = outputs.argmax(-1, keepdim=True)
-    moved = (outputs.softmax(-1) - answers.softmax(-1)).gather(3, chosen.expand(len(answers), -1, -1, -1))
-    moved = moved.flatten(2).mean(2)
-    lost = (answers.argmax(-1) != chosen[..., 0]).flatten(2).any(2)
-    little = moved[:number].abs().amax(0) < NOISE_FACTOR / number * added_up(moved[number : 2 * number])
-    by_baselines, by_noise, by_background = (lost[k * number : (k + 1) * number].any(0) for k in range(3))
-    return ~by_baselines & by_noise & by_background & little
+        return gap[:number].abs().amax(0) < NOISE_FACTOR * gap[number:].abs().amin(0)
+    by_noise = added_up(gap[number : 2 * number]) / number
+    little = (by_noise.sign() * gap[:number]).amax(0) < NOISE_FACTOR * by_noise.abs()
+    lost = (answers.argmax(-1) != outputs.argmax(-1)).flatten(2).any(2)
+    without, with_noise, with_background = (lost[k * number : (k + 1) * number].any(0) for k in range(3))
+    return ~without & with_noise & with_background & little
 
 
 def baseline_operators(batch: Batch, specs: Sequence[str | Operator]) -> tuple[Operator, ...]:

@@ -21,7 +21,7 @@ from dynamask_mlflow.masks.channel_statistics import background_spread, robust_s
 from dynamask_mlflow.masks.draws import Draws
 
 # Zero is no baseline for a channel whose median is further from it than this many robust standard deviations.
-_FAR_FROM_ZERO = 2.0
+_FAR_FROM_ZERO = 1.5
 
 MISSING = "missing"
 
@@ -172,7 +172,7 @@ class Neutral:
     """Fade to zero where zero lies within the channel's own range, else to the channel's median.
 
     The mean over time cannot remove what stays the same for the whole series, zero can. But zero is a baseline only
-    where the channel is near it: |median| <= 2 robust standard deviations (1.48 times the median absolute deviation).
+    where the channel is near it: |median| <= 1.5 robust standard deviations (1.48 times the median absolute deviation).
     """
 
     random = False

@@ -12,13 +12,11 @@ from dynamask_mlflow.masks.contest import challenger_weight, combined_scores, co
 from dynamask_mlflow.masks.departure import Departure
 from dynamask_mlflow.masks.fitted import Tick
 from dynamask_mlflow.masks.nested_contestant import nested_scores
-from dynamask_mlflow.masks.path_attribution import PathAttributions
+from dynamask_mlflow.masks.path_attribution import TOLERANCE, PathAttributions
 from dynamask_mlflow.masks.ranking import Order
 from dynamask_mlflow.masks.segment_occlusion import FAST_SEARCH, USUAL_SEARCH, segment_scores
 
 CONTESTANTS = ("gradients", "segments", "nested fit")
-# An ordering that holds this share of the departure is settled: it is not challenged any more.
-SETTLED = 0.75
 # The nested fit, the most expensive contestant, is tried where the others hold less than this.
 FIT_BELOW = 0.55
 
@@ -59,8 +57,8 @@ Propose = Callable[[list[Departure], PathAttributions], Tensor]
 def order_cells(departures: list[Departure], paths: PathAttributions, *, fast: bool, tick: Tick) -> Ordering:
     """Order the cells of each instance.
 
-    Gradients go first. Where they hold too little of the departure, segments challenge them, and where that is still
-    little, a nested fit does.
+    Gradients go first. Where their integrals miss the departure, the network jumps and they see little of it: there
+    segments challenge them, and where both hold little, a nested fit does.
 
     Args:
         departures: under each baseline alone, the strongest first.
@@ -79,16 +77,18 @@ def order_cells(departures: list[Departure], paths: PathAttributions, *, fast: b
     def by_fit(those: list[Departure], part: PathAttributions) -> Tensor:
         return nested_scores(those[:2], part.scores(those[0].batch.exists), tick)
 
-    ordering = _challenge(ordering, departures, paths, SETTLED, 1, by_segments)
-    return ordering if fast else _challenge(ordering, departures, paths, FIT_BELOW, 2, by_fit)
+    missed = (paths.remainder > TOLERANCE) & ~departures[0].negligible & paths.magnitude.flatten(1).ne(0).any(1)
+    ordering = _challenge(ordering, departures, paths, missed, 1, by_segments)
+    if fast:
+        return ordering
+    return _challenge(ordering, departures, paths, missed & (ordering.hold < FIT_BELOW), 2, by_fit)
 
 
 def _challenge(
-    ordering: Ordering, departures: list[Departure], paths: PathAttributions, below: float, who: int, propose: Propose
+    ordering: Ordering, departures: list[Departure], paths: PathAttributions, which: Tensor, who: int, propose: Propose
 ) -> Ordering:
-    """The ordering after a contestant had its turn on the instances whose ordering holds less than `below`."""
-    idle = departures[0].negligible | paths.magnitude.flatten(1).eq(0).all(1)
-    rows = departures[0].rows_where((ordering.hold < below) & ~idle)
+    """The ordering after a contestant had its turn on some of the instances, which (B,)."""
+    rows = departures[0].rows_where(which)
     if rows is None:
         return _after_contest(ordering, departures[0], propose(departures, paths), who)
     if not len(rows):

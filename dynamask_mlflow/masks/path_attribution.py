@@ -19,7 +19,7 @@ from torch import Tensor
 
 from dynamask_mlflow.masks.batching import added_up
 from dynamask_mlflow.masks.departure import Departure
-from dynamask_mlflow.masks.gradient_scores import gradient_scores
+from dynamask_mlflow.masks.gradient_scores import AGAINST, gradient_scores
 
 LEVELS, FAST_LEVELS = 4, 3
 # Random masks under each baseline. A coefficient is 2 alpha + .5 minus a uniform draw of [0, 2], clamped to [0, 1].
@@ -65,9 +65,9 @@ class PathAttributions:
         """(B, T, d): |gradient| under all masks, 0 for cells that the model does not read."""
         return added_up(self.variation)
 
-    def scores(self, exists: Tensor | None) -> Tensor:
+    def scores(self, exists: Tensor | None, against: float = AGAINST) -> Tensor:
         """(B, T, d), see `gradient_scores`."""
-        return gradient_scores(self.gradients, self.variation, self.weights, exists)
+        return gradient_scores(self.gradients, self.variation, self.weights, exists, against)
 
     @property
     def attributions(self) -> Tensor:

@@ -83,10 +83,23 @@ class Order:
         above, ties = self.above.index_copy(0, index, other.above), self.ties.index_copy(0, index, other.ties)
         return Order(above, ties, self.number, self.exists)
 
+    def where(self, condition: Tensor, other: Order) -> Order:
+        """This ordering for the instances of the condition (B,), another for the rest."""
+        mine = condition[:, None, None]
+        above, ties = torch.where(mine, self.above, other.above), torch.where(mine, self.ties, other.ties)
+        return Order(above, ties, self.number, self.exists)
+
     def first(self, size: float | Tensor) -> Tensor:
         """The mask (B, T, d) of the `size` best cells, one number or (B,)."""
         count = size if isinstance(size, Tensor) else torch.full_like(self.number, size)
         return self.mask(count / self.number)
+
+    def whole(self, number: Tensor) -> Tensor:
+        """(B, T, d) of 0 and 1: exactly `number` cells (B,); of cells that tie the earlier come first."""
+        cell = self.above.flatten(1).argsort(dim=1, stable=True)
+        place = torch.arange(cell.shape[1], device=cell.device).expand_as(cell)
+        chosen = torch.zeros_like(self.above).flatten(1)
+        return chosen.scatter_(1, cell, (place < number[:, None]).to(chosen.dtype)).view_as(self.above)
 
     def mask(self, area: Tensor) -> Tensor:
         """The best share `area` (B,) of the cells: 1, 0, and an equal share for cells that tie at the edge."""

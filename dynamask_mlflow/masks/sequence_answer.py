@@ -28,6 +28,7 @@ from dynamask_mlflow.masks.deletion_search import (
 )
 from dynamask_mlflow.masks.departure import Departure, baseline_operators
 from dynamask_mlflow.masks.fitted import Fitted, Tick
+from dynamask_mlflow.masks.gradient_scores import AGAINST_OF_VALUES
 from dynamask_mlflow.masks.mask_size import SizeCurves, size_curves
 from dynamask_mlflow.masks.operators import Batch
 from dynamask_mlflow.masks.ordering import CONTESTANTS, Ordering, order_cells
@@ -56,17 +57,24 @@ def fit_sequence(black_box: BlackBox, batch: Batch, config: ExplainConfig, tick:
     departure = replace(departure, usable=paths.usable)
     departures = departure.by_strength()
     ordering = order_cells(departures, paths, fast=config.fast, tick=tick)
-    curves = size_curves(departures, ordering.order, ordering.shares)
+    order, by_gradients = ordering.order, ordering.winner == 0
+    gradient_score = paths.scores(batch.exists)
+    known: Tensor | None = ordering.shares
+    if black_box.task == "regression":
+        # The contest asks what keeps and what removes the departure; the mask of a value shows both of its sides.
+        gradient_score = paths.scores(batch.exists, AGAINST_OF_VALUES)
+        order, known = Order.of(gradient_score, batch.exists).where(by_gradients, order), None
+    curves = size_curves(departures, order, known)
     unread = paths.magnitude <= 0
     nothing = departure.negligible | unread.flatten(1).all(1) | ~departure.usable.any(0)
-    chance = coefficients(ordering.order, curves, paths.scores(batch.exists), ordering.winner == 0, unread)
+    chance = coefficients(order, curves, gradient_score, by_gradients, unread)
     chance = torch.where(nothing[:, None, None], torch.zeros_like(chance), chance)
 
     areas = tuple(config.areas or DEFAULT_AREAS)
     errors = errors_of(curves, areas, batch.number_of_cells(), nothing)
-    binary = whole_cells(config, ordering.order, chance, errors)
+    binary = whole_cells(config, order, chance, errors)
     binary = torch.where(nothing[:, None, None], torch.zeros_like(binary), binary)
-    entry = ordering.order.entry()
+    entry = order.entry()
     scores = torch.where(unread, torch.zeros_like(entry), (1 - entry).clamp(min=0))
     removal = _removal(departure, paths, scores, config, tick)
     spread = channel_spread = None
@@ -155,7 +163,7 @@ def whole_cells(config: ExplainConfig, order: Order, chance: Tensor, errors: Ten
     if area is None:
         grid = errors.new_tensor(config.areas or DEFAULT_AREAS).expand(len(errors), -1)
         area = best_area(grid, errors) if config.area == "best" else extremal_area(grid, errors, config.epsilon)[0]
-    return (order.first((area * order.number).round().clamp(min=1)) >= 0.5).to(chance.dtype)
+    return order.whole((area * order.number).round().clamp(min=1))
 
 
 def errors_of(curves: SizeCurves, areas: tuple[float, ...], number: Tensor, nothing: Tensor) -> Tensor:

@@ -9,15 +9,17 @@ import torch.nn.functional as F
 from torch import Tensor
 
 
-def smooth_in_time(values: Tensor, width: float, exists: Tensor | None = None, *, ends: bool = False) -> Tensor:
+def smooth_in_time(
+    values: Tensor, width: float, exists: Tensor | None = None, *, ends: bool = False, reach: float = 4.0
+) -> Tensor:
     """Gaussian average of (B, T, d) along time over the cells that exist; width 0 changes nothing.
 
     `ends`: before the first and after the last step there are zeros, rather than no cells. The average of the last step
-    then is not raised by a high neighbour for want of others.
+    then is not raised by a high neighbour for want of others. The Gaussian is cut at `reach` widths.
     """
     if width == 0:
         return values
-    kernel = _gaussian(values, width)
+    kernel = _gaussian(values, width, reach)
     present = torch.ones_like(values[:1]) if exists is None else exists.to(values.dtype)
     weight = kernel.sum() - _convolve(1 - present, kernel) if ends else _convolve(present, kernel)
     return _convolve(values * present, kernel) / weight.clamp(min=1e-6)
@@ -56,9 +58,9 @@ def _squared_error(values: Tensor, prediction: Tensor, weights: Tensor) -> Tenso
     return ((values - prediction).square() * weights).flatten(1).sum(1)
 
 
-def _gaussian(values: Tensor, width: float) -> Tensor:
-    reach = min(values.shape[1] - 1, math.ceil(4 * width))
-    offset = torch.arange(-reach, reach + 1, device=values.device, dtype=values.dtype)
+def _gaussian(values: Tensor, width: float, reach: float = 4.0) -> Tensor:
+    steps = min(values.shape[1] - 1, math.ceil(reach * width))
+    offset = torch.arange(-steps, steps + 1, device=values.device, dtype=values.dtype)
     return torch.exp(-0.5 * (offset / width).square())[None, None]
 
 

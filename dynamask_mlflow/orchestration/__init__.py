@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dynamask_mlflow.orchestration.link import MlflowRunLink
     from dynamask_mlflow.orchestration.notifier import MlflowTagNotifier
     from dynamask_mlflow.orchestration.options import Execution
+    from dynamask_mlflow.orchestration.reconcile_dag import build_reconcile_dag
     from dynamask_mlflow.orchestration.reference_dag import build_reference_dag
     from dynamask_mlflow.orchestration.windows import resolve_window
 
@@ -26,6 +27,7 @@ _HOMES = {
     "MlflowTagNotifier": "notifier",
     "audit_task_group": "group",
     "build_audit_dag": "dag",
+    "build_reconcile_dag": "reconcile_dag",
     "build_reference_dag": "reference_dag",
     "gate_task": "gate",
     "resolve_window": "windows",
@@ -39,6 +41,7 @@ __all__ = [
     "MlflowTagNotifier",
     "audit_task_group",
     "build_audit_dag",
+    "build_reconcile_dag",
     "build_reference_dag",
     "gate_task",
     "resolve_window",

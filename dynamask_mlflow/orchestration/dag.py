@@ -8,9 +8,11 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from airflow.sdk import DAG, Asset, AssetAny, AssetOrTimeSchedule, BaseNotifier, CronDataIntervalTimetable
+from airflow.sdk.definitions.param import ParamsDict
 
 from dynamask_mlflow._model_uri import ModelUri
-from dynamask_mlflow.orchestration.group import ALERT_ON, EXPERIMENT, audit_task_group
+from dynamask_mlflow.audit.identity import DEFAULT_SITE, EXPERIMENT
+from dynamask_mlflow.orchestration.group import ALERT_ON, audit_task_group
 from dynamask_mlflow.orchestration.hook import DEFAULT
 from dynamask_mlflow.orchestration.messages import AUDIT_DOC
 from dynamask_mlflow.orchestration.options import Execution
@@ -28,7 +30,7 @@ def build_audit_dag(
     assets: Sequence[Asset] = (),
     start_date: datetime | None = None,
     period: Period | None = None,
-    site: str = "default",
+    site: str = DEFAULT_SITE,
     split: str | None = None,
     config: Config | None = None,
     store: str | None = None,
@@ -66,9 +68,9 @@ def build_audit_dag(
         "catchup": False,
         "max_active_runs": 1,  # for the machine's sake; the order of windows does not matter
         "tags": ["dynamask", "explanations", ModelUri.parse(model).name],
-        "params": audit_params(source, settings),
         "doc_md": AUDIT_DOC.format(model=model, name=ModelUri.parse(model).name),
     }
+    params = dag_options.pop("params", None) or audit_params(source, settings)
     with DAG(dag_id, **{**options, **dag_options}) as dag:
         audit_task_group(
             **source,
@@ -84,6 +86,7 @@ def build_audit_dag(
             use_params=True,
             flat=True,
         )
+    dag.params = ParamsDict(params)  # not before: Airflow copies the params of a DAG into each task that it is given
     return dag
 
 

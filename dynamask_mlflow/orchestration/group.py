@@ -14,6 +14,7 @@ from airflow.sdk import Asset, BaseNotifier, TaskGroup, TriggerRule, task
 
 from dynamask_mlflow._model_uri import ModelUri
 from dynamask_mlflow._states import STATES, State
+from dynamask_mlflow.audit.identity import DEFAULT_SITE, EXPERIMENT
 from dynamask_mlflow.orchestration import tasks
 from dynamask_mlflow.orchestration.hook import DEFAULT
 from dynamask_mlflow.orchestration.link import MlflowRunLink
@@ -22,7 +23,6 @@ from dynamask_mlflow.orchestration.options import Execution
 from dynamask_mlflow.orchestration.params import Config, as_config
 from dynamask_mlflow.orchestration.windows import Period
 
-EXPERIMENT = "dynamask-audits"
 ALERT_ON = (State.DRIFT, State.WARNING, State.INCONCLUSIVE)
 EMPTY = ("fail", "skip")
 
@@ -38,7 +38,7 @@ def audit_task_group(
     *,
     group_id: str = "explanation_audit",
     window: str | None = None,
-    site: str = "default",
+    site: str = DEFAULT_SITE,
     split: str | None = None,
     config: Config | None = None,
     reference_run_id: str | None = None,
@@ -64,8 +64,8 @@ def audit_task_group(
         config: settings of the audit.
         notifiers: any Airflow notifiers; templates in them find the verdict as `audit`. A tag on the version and a
             line in the log come first in any case.
-        alert_on: states that are told, when an episode of them begins, gets worse, lasts long or ends; that an audit
-            could not run is always told. fail_on: states that fail the run.
+        alert_on: states of which everybody is notified, when an episode of them begins, gets worse, lasts long or ends;
+            an audit that could not run is always notified of. fail_on: states that fail the run.
         empty: "fail" or "skip" when the window has no stays. A skipped run is green in Airflow.
         period, timezone: of the last full period, and of the days of a data interval.
         use_params: take what the DAG's params say instead, by the names of `audit_params`.
@@ -113,21 +113,27 @@ def audit_task_group(
 
     def tell_failure(source: dict[str, Any]) -> str:
         return tasks.tell_failure(
-            source, notifiers=everyone, conn_id=mlflow_conn_id, use_params=use_params, period=period, timezone=zone
+            source,
+            notifiers=everyone,
+            conn_id=mlflow_conn_id,
+            use_params=use_params,
+            period=period,
+            timezone=zone,
+            waits=run.waits(),
         )
 
     with TaskGroup(group_id, prefix_group_id=not flat, tooltip="Did the model's explanations drift?") as group:
         opened = task(task_id="prepare", **run.step_arguments())(prepare)(source, settings.to_dict())
         outlets = [] if "{" in model else [audit_asset(ModelUri.parse(model).name)]
         verdict, before = fit_and_report(opened, run, mlflow_conn_id, outlets)
-        told = task(task_id="alert", **run.step_arguments())(alert)(verdict)
-        _link(told)
+        notified = task(task_id="alert", **run.step_arguments())(alert)(verdict)
+        _link(notified)
         failed = task(task_id="tell_failure", trigger_rule=TriggerRule.ONE_FAILED, **run.step_arguments())
         failure = failed(tell_failure)(source)
         for each in (*before, verdict):
             each >> failure
         # Not before the teardown: within its scope a failed setup would keep this task from running.
-        close_after(opened, [verdict, told], run, mlflow_conn_id)
+        close_after(opened, [verdict, notified], run, mlflow_conn_id)
     return group
 
 

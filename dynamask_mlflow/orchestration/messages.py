@@ -28,3 +28,10 @@ Looks at the version the alias points at. If it has no reference, or one that wa
 stays of the window `{window}` are explained and stored as its reference; else the run is skipped. Audits compare with
 it.
 """
+
+RECONCILE_DOC = """\
+### Which windows of {model} were never audited?
+
+Looks for windows that are over, have stays, and have no audit of exactly these stays with these settings against the
+present reference; starts a run of `{audit}` for each, the oldest first.
+"""

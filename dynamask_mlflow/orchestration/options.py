@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+_LONGEST_DELAY = timedelta(minutes=10)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Execution:
@@ -49,10 +51,21 @@ class Execution:
             "retries": self.retries,
             "retry_delay": self.retry_delay,
             "retry_exponential_backoff": 2.0,
-            "max_retry_delay": timedelta(minutes=10),
+            "max_retry_delay": _LONGEST_DELAY,
             "retry_policy": retry_policy(),
             "execution_timeout": self.step_timeout,
+            "multiple_outputs": False,  # a returned dict is stored once, not once more key by key
+            "show_return_value_in_logs": False,  # it holds the numbers of all stays; tasks log lines of their own
         }
+
+    def waits(self) -> tuple[float, ...]:
+        """Seconds before each retry.
+
+        >>> Execution().waits()
+        (30.0, 60.0, 120.0)
+        """
+        first, most = self.retry_delay.total_seconds(), _LONGEST_DELAY.total_seconds()
+        return tuple(min(first * 2.0**number, most) for number in range(self.retries))
 
     def fit_arguments(self) -> dict[str, Any]:
         """Arguments of the tasks that fit."""

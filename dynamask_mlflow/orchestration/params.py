@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from airflow.sdk import Param
@@ -12,6 +13,7 @@ from dynamask_mlflow._model_uri import ModelUri
 from dynamask_mlflow._schema import settings_schema
 from dynamask_mlflow._settings import LARGEST
 from dynamask_mlflow.audit.config import AuditConfig
+from dynamask_mlflow.audit.identity import DEFAULT_SITE
 
 WINDOW_PATTERN = r"^(all|\d{4}(-\d{2}(-\d{2})?)?(\.\.\d{4}(-\d{2}(-\d{2})?)?)?)?$"
 SITE_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,49}$"
@@ -104,7 +106,7 @@ def _source_params(source: Mapping[str, Any]) -> dict[str, Param]:
             "or the last full period.",
         ),
         "site": Param(
-            source.get("site") or "default", type="string", pattern=SITE_PATTERN, section=_WHAT,
+            source.get("site") or DEFAULT_SITE, type="string", pattern=SITE_PATTERN, section=_WHAT,
             description="Where the stays come from; each site has a reference, verdicts and alerts of its own.",
         ),
         "split": Param(
@@ -114,10 +116,9 @@ def _source_params(source: Mapping[str, Any]) -> dict[str, Param]:
 
 
 def _more(source: Mapping[str, Any]) -> dict[str, Param]:
-    known = settings_schema(AuditConfig)["properties"]
     return {
         "settings": Param(
-            {}, type=["null", "object"], properties=known, additionalProperties=False, section=_EXPLAIN,
+            {}, type=["null", "object"], properties=_known_settings(), additionalProperties=False, section=_EXPLAIN,
             description="Any other setting of an audit, as JSON.",
         ),
         "experiment": Param(
@@ -128,3 +129,13 @@ def _more(source: Mapping[str, Any]) -> dict[str, Param]:
             description="Folder of the shards, shared by all workers; empty: DYNAMASK_STORE, or a cache at home.",
         ),
     }  # fmt: skip
+
+
+@cache
+def _known_settings() -> dict[str, Any]:
+    """What a value of each setting must be. The form does not show descriptions, and every DAG is stored with this."""
+    known = settings_schema(AuditConfig)["properties"]
+    return {
+        name: {key: value for key, value in schema.items() if key not in ("description", "default")}
+        for name, schema in known.items()
+    }

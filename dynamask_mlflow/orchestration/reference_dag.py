@@ -8,11 +8,13 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from airflow.sdk import DAG, Asset, task
+from airflow.sdk.definitions.param import ParamsDict
 
 from dynamask_mlflow._model_uri import ModelUri
+from dynamask_mlflow.audit.identity import DEFAULT_SITE, EXPERIMENT
 from dynamask_mlflow.orchestration import tasks
 from dynamask_mlflow.orchestration.dag import schedule_of
-from dynamask_mlflow.orchestration.group import EXPERIMENT, close_after, fit_and_report
+from dynamask_mlflow.orchestration.group import close_after, fit_and_report
 from dynamask_mlflow.orchestration.hook import DEFAULT
 from dynamask_mlflow.orchestration.messages import REFERENCE_DOC
 from dynamask_mlflow.orchestration.options import Execution
@@ -25,9 +27,9 @@ def build_reference_dag(
     *,
     dag_id: str = "explanation_reference",
     window: str = "all",
-    site: str = "default",
+    site: str = DEFAULT_SITE,
     split: str | None = "test",
-    cron: str | None = "@hourly",
+    cron: str | None = "@daily",
     timezone: str = "UTC",
     assets: Sequence[Asset] = (),
     start_date: datetime | None = None,
@@ -61,15 +63,16 @@ def build_reference_dag(
         "catchup": False,
         "max_active_runs": 1,
         "tags": ["dynamask", "explanations", ModelUri.parse(model).name],
-        "params": reference_params(source, settings),
         "doc_md": REFERENCE_DOC.format(model=model, window=window),
     }
 
     def prepare(source: dict[str, Any], config: dict[str, Any]) -> dict[str, Any]:
         return tasks.prepare_reference(source, config, conn_id=mlflow_conn_id, use_params=True)
 
+    params = dag_options.pop("params", None) or reference_params(source, settings)
     with DAG(dag_id, **{**options, **dag_options}) as dag:
         opened = task(task_id="prepare", **run.step_arguments())(prepare)(source, settings.to_dict())
         done, _ = fit_and_report(opened, run, mlflow_conn_id, ())
         close_after(opened, [done], run, mlflow_conn_id)
+    dag.params = ParamsDict(params)  # not before: Airflow copies the params of a DAG into each task that it is given
     return dag

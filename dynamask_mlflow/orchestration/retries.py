@@ -10,7 +10,11 @@ from airflow.sdk import ExceptionRetryPolicy, RetryAction, RetryRule
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
-_PASSING = ["json.JSONDecodeError"]  # a ValueError, but from a proxy's error page
+_PASSING = [
+    "json.JSONDecodeError",  # a ValueError, but from a proxy's error page
+    "dynamask_mlflow.audit.errors.DataLostError",  # an AuditError, but a mount may come back
+    "dynamask_mlflow.data.errors.DatasetMissingError",  # the same
+]
 _LASTING = [
     "dynamask_mlflow.audit.errors.AuditError",
     "dynamask_mlflow.data.errors.DataError",
@@ -27,7 +31,7 @@ def retry_policy() -> ExceptionRetryPolicy:
     """Fail at the first try what a second try cannot mend."""
     return ExceptionRetryPolicy(
         rules=[
-            RetryRule(exception=list(_PASSING), action=RetryAction.RETRY, reason="An answer that was cut short"),
+            RetryRule(exception=list(_PASSING), action=RetryAction.RETRY, reason="This may pass"),
             RetryRule(exception=list(_LASTING), action=RetryAction.FAIL, reason="Trying again would end the same way"),
         ]
     )

@@ -55,6 +55,13 @@ def gate(
     return {**about, "state": str(found.state), "stays": found.stays, "reasons": list(found.reasons)}
 
 
+def pending(source: Mapping[str, Any], config: Mapping[str, Any], period: str) -> list[str]:
+    """Windows that have stays, and no finished audit of them."""
+    from dynamask_mlflow.audit import AuditConfig, AuditSource, pending_windows
+
+    return pending_windows(AuditSource.from_dict(source), period=period, config=AuditConfig.from_mapping(config))
+
+
 def plan(request: Mapping[str, Any], shards: int | None) -> list[dict[str, str]]:
     """The shards, each with a label that people can read."""
     uris = _planned(request, shards)
@@ -70,6 +77,14 @@ def _planned(stored: Mapping[str, Any], shards: int | None) -> list[str]:
     if isinstance(request, AuditRequest):
         return plan_audit(request, shards)
     return plan_reference(request, shards)
+
+
+def fitted(uri: str) -> dict[str, Any] | None:
+    """The shard's account, if it was fitted before: found without torch and MLflow, whose imports cost seconds."""
+    from dynamask_mlflow.audit.shards import fitted_shard
+
+    done = fitted_shard(uri)
+    return None if done is None else done.to_dict()
 
 
 def fit(uri: str, threads: int | None) -> dict[str, Any]:
@@ -105,12 +120,15 @@ def noted_failure(source: Mapping[str, Any]) -> tuple[str, str]:
     """The version that was to be audited, and why it could not be; empty where nothing was noted."""
     from mlflow import MlflowClient
 
+    from dynamask_mlflow.audit.identity import DEFAULT_SITE
     from dynamask_mlflow.audit.models import resolve_model
     from dynamask_mlflow.audit.version_state import stored_failures
+    from dynamask_mlflow.tracking.upload import short_retries
 
-    ref = resolve_model(source["model"])
-    tags = MlflowClient().get_model_version(ref.name, ref.version).tags
-    noted = stored_failures(tags).get(source.get("site") or "default", {})
+    with short_retries():  # MLflow may be what is lost: the alarm must not wait for it
+        ref = resolve_model(source["model"])
+        tags = MlflowClient().get_model_version(ref.name, ref.version).tags
+    noted = stored_failures(tags).get(source.get("site") or DEFAULT_SITE, {})
     return ref.version, noted.get("error", "") if noted.get("window") == source["window"] else ""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -76,6 +77,23 @@ def prepare_reference(
 
 
 @refusals_fail
+def pending(
+    source: Mapping[str, Any], config: Mapping[str, Any], *, conn_id: str, period: str, limit: int
+) -> list[dict[str, Any]]:
+    """What to start: one audit for each window, named by this run, so that a retry starts none twice."""
+    context: Any = get_current_context()
+    MlflowHook(conn_id).apply()
+    windows = steps.pending(source, config, period)
+    if not windows:
+        raise AirflowSkipException(f"No window of {source['data']} waits for an audit.")
+    later = len(windows) - limit
+    more = f"; {later} more wait for the next run of this DAG" if later > 0 else ""
+    log.info("To be audited: %s%s.", ", ".join(windows[:limit]), more)
+    due = f"{context['dag_run'].run_after:%Y%m%dT%H%M%S}"
+    return [{"conf": {"window": each}, "trigger_run_id": f"reconcile__{each}__{due}"} for each in windows[:limit]]
+
+
+@refusals_fail
 def plan(request: dict[str, Any], *, conn_id: str, shards: int | None) -> list[dict[str, str]]:
     MlflowHook(conn_id).apply()
     with _noted(request):
@@ -84,8 +102,11 @@ def plan(request: dict[str, Any], *, conn_id: str, shards: int | None) -> list[d
 
 @refusals_fail
 def fit_shard(shard: Mapping[str, str], *, conn_id: str, threads: int | None) -> dict[str, Any]:
-    MlflowHook(conn_id).apply()
-    done = steps.fit(shard["uri"], threads)
+    done = steps.fitted(shard["uri"])
+    if done is None:
+        log.info("%s: fitting begins; the next line comes when it ends. Shard %s.", shard["label"], shard["uri"])
+        MlflowHook(conn_id).apply()
+        done = steps.fit(shard["uri"], threads)
     how = "was there" if done["skipped"] else f"{done['seconds']:.1f} s"
     log.info("%s: %d stays, %d failed (%s).", shard["label"], done["instances"], done["failures"], how)
     context: Any = get_current_context()
@@ -104,8 +125,11 @@ def report(shards: Sequence[Mapping[str, str]] | None, *, opened_by: str, conn_i
     with _noted(request):
         found = steps.report(request, [shard["uri"] for shard in shards or ()])
     _leave_link(context, browser, request["run_id"])
+    if "state" in found:
+        about = (found["model"], found["version"], found["window"], found["state"], found["run_id"])
+        log.info("%s version %s, %s: %s, MLflow run %s. Why:", *about)
     for reason in found.get("reasons", ()):
-        log.info("%s: %s", found["state"], reason)
+        log.info("- %s", reason)
     for asset in context["task"].outlets:
         keys = ("model", "version", "site", "window", "state", "run_id", "instances")
         context["outlet_events"][asset].extra = {key: found[key] for key in keys if key in found}
@@ -153,8 +177,13 @@ def tell_failure(
     use_params: bool,
     period: Period,
     timezone: tzinfo,
+    waits: Sequence[float] = (),
 ) -> str:
-    """An audit could not run: everybody is told, with what is known of the reason."""
+    """An audit could not run: everybody is told, with what is known of the reason.
+
+    A notifier that failed is tried again here, after so many seconds, since a retry of the task would not know who was
+    told: MLflow, where that is noted otherwise, may be what is lost.
+    """
     context: Any = get_current_context()
     wanted = _window_source(source, context, use_params, period, timezone)
     version, reason = "", ""
@@ -170,7 +199,17 @@ def tell_failure(
         **{"notice": text, "notice_kind": "failed", "episode": ""},
     }
     audit["model"] = ModelUri.parse(str(wanted["model"])).name
-    list(_tell(context, audit, notifiers, set()))
+    done: set[str] = set()
+    for wait in (*waits, None):
+        try:
+            for name in _tell(context, audit, notifiers, done):
+                done.add(name)
+            break
+        except RuntimeError as error:
+            if wait is None:
+                raise AirflowFailException(str(error)) from error
+            log.warning("%s Tried again in %.0f s.", error, wait)
+            time.sleep(wait)
     return text
 
 

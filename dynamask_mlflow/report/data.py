@@ -80,13 +80,14 @@ class TargetView:
     """The masks of another target of the same instances, for instance another horizon of a forecast.
 
     Attributes:
-        label: of the choice on the page. masks: (N, T, d). scores: as in `ReportData`.
+        label: of the choice on the page. masks: (N, T, d). scores, highlighted: as in `ReportData`.
         predictions: (N,) what the model says about this target.
     """
 
     label: str
     masks: ArrayLike
     scores: ArrayLike | None = None
+    highlighted: ArrayLike | None = None
     contributions: Contributions | None = None
     predictions: ArrayLike | None = None
 
@@ -241,6 +242,7 @@ class ReportData:
         summary: name -> number for the whole evaluation; "ce/random" stands beside "ce". None takes means.
         explanations: name -> one line for metrics of your own; the known ones have theirs.
         scores: (N, T, d) a full ordering of the cells; lets the reader choose an area.
+        highlighted: (N, T, d) the cells in the mask; None: those that are at least as likely salient as not.
         errors: (N, A) error at each area of `curves.areas`, per instance.
         contributions: what raised and lowered each answer. views: other targets of the same instances.
         channel_labels: d names as a reader knows them, "Potassium (lab)"; None: `channel_names`. units: d, "" if none.
@@ -278,6 +280,7 @@ class ReportData:
     summary: Mapping[str, float] | None = None
     explanations: Mapping[str, str] = field(default_factory=dict)
     scores: ArrayLike | None = None
+    highlighted: ArrayLike | None = None
     errors: ArrayLike | None = None
     contributions: Contributions | None = None
     views: Sequence[TargetView] = ()
@@ -324,7 +327,7 @@ class ReportData:
         outputs = (n, steps) if self.per_step else (n,)
         for name in ("predictions", "predictions_without", "targets"):
             _shape(name, getattr(self, name), *outputs)
-        for name in ("scores", "observed", "inputs"):
+        for name in ("scores", "highlighted", "observed", "inputs"):
             _shape(name, getattr(self, name), n, steps, channels)
         _shape("lengths", self.lengths, n)
         if self.course is not None:

@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 
 from dynamask_mlflow.report.data import Compared, Contributions, Course, TargetView
-from dynamask_mlflow.report.encode import base64_text, bytes_of_ranks, bytes_of_shares, bytes_of_signed
+from dynamask_mlflow.report.encode import base64_text, bits_of_flags, bytes_of_ranks, bytes_of_shares, words_of_signed
 
 
 def explained_payload(found: Contributions | None, suffix: str = "") -> tuple[dict[str, Any] | None, dict[str, str]]:
     """Numbers of each instance, and the signed cells and error bars as blobs."""
     if found is None:
         return None, {}
-    cells, sizes = bytes_of_signed(found.cells)
+    cells, sizes = words_of_signed(found.cells)
     blobs = {f"signed{suffix}": base64_text(cells)}
     spreads = None
     if found.channel_spread is not None:
-        by_channel, spreads = bytes_of_signed(np.asarray(found.channel_spread)[:, None])
+        by_channel, spreads = words_of_signed(np.asarray(found.channel_spread)[:, None])
         blobs[f"spread{suffix}"] = base64_text(by_channel)
     values = {
         "answer": np.asarray(found.answer, dtype=np.float64),
@@ -44,6 +44,8 @@ def view_payloads(views: Sequence[TargetView]) -> tuple[list[dict[str, Any]], di
         blobs |= {f"masks{suffix}": base64_text(bytes_of_shares(masks)), **signed}
         if view.scores is not None:
             blobs[f"ranks{suffix}"] = base64_text(bytes_of_ranks(np.asarray(view.scores)))
+        if view.highlighted is not None:
+            blobs[f"highlighted{suffix}"] = base64_text(bits_of_flags(view.highlighted))
         predictions = None if view.predictions is None else np.asarray(view.predictions, dtype=np.float64)
         leading = masks.sum(axis=1).argmax(axis=1) if masks.size else np.zeros(len(masks), dtype=int)
         entries.append({"label": view.label, "explained": values, "predictions": predictions, "leading": leading})
@@ -66,10 +68,10 @@ def compared_payload(compared: Compared | None) -> dict[str, Any] | None:
 
 
 def course_payload(course: Course | None) -> tuple[dict[str, Any] | None, dict[str, str]]:
-    """Answers over time, and the moves as signed bytes."""
+    """Answers over time, and the moves as signed words."""
     if course is None:
         return None, {}
-    moves, sizes = bytes_of_signed(course.moves)
+    moves, sizes = words_of_signed(course.moves)
     values = {
         "steps": np.asarray(course.steps, dtype=int),
         "answers": np.asarray(course.answers, dtype=np.float64),

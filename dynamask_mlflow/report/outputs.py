@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dynamask_mlflow.report.data import ReportData
+from dynamask_mlflow.report.messages import percent
 
 OutputKind = Literal["text", "probability", "classes", "value"]
 
@@ -47,6 +48,15 @@ def _number(value: float, digits: int = 4) -> str:
     return f"{value:.{digits}g}".replace("-", "\N{MINUS SIGN}") if np.isfinite(value) else ""
 
 
+def _level(value: float, data: ReportData) -> str:
+    """A mean over steps: of probabilities in percent, of values as it is."""
+    return (percent(value) if np.isfinite(value) else "") if data.task == "classification" else _number(value, 3)
+
+
+def _numbers(row: NDArray[np.float64]) -> str:
+    return ", ".join(_number(v) for v in row[:4]) + (", …" if len(row) > 4 else "")
+
+
 def _mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Mean over the steps that are known; NaN where none is."""
     known = np.isfinite(values)
@@ -66,13 +76,13 @@ def _series(values: NDArray[np.float64], data: ReportData) -> Outputs:
     if values.ndim == 2 or values.shape[2] == 1:
         series = values.reshape(values.shape[:2])
         mean = _mean(series)
-        return Outputs("value", [f"mean {_number(v, 3)}" for v in mean], mean, series=series)
+        return Outputs("value", [f"mean {_level(v, data)}" for v in mean], mean, series=series)
     lead = np.argmax(np.nan_to_num(_mean(values)), axis=1)
     if values.shape[2] == 2:
         lead[:] = 1
     series = np.take_along_axis(values, lead[:, None, None], axis=2)[..., 0]
     mean = _mean(series)
-    text = [f"{class_name(data, int(c))}, mean {_number(v, 3)}" for c, v in zip(lead, mean, strict=True)]
+    text = [f"{class_name(data, int(c))}, mean {_level(v, data)}" for c, v in zip(lead, mean, strict=True)]
     return Outputs("value", text, mean, series=series)
 
 
@@ -101,8 +111,7 @@ def describe_predictions(predictions: ArrayLike | None, data: ReportData) -> Out
     if flat.shape[1] <= 1:
         single = flat[:, 0] if flat.shape[1] else np.full(len(flat), np.nan)
         return Outputs("value", [_number(v) for v in single], single)
-    text = [", ".join(_number(v) for v in row[:4]) + (", …" if flat.shape[1] > 4 else "") for row in flat]
-    return Outputs("value", text, flat.mean(axis=1))
+    return Outputs("value", [_numbers(row) for row in flat], flat.mean(axis=1))
 
 
 def describe_targets(data: ReportData) -> Outputs | None:
@@ -119,7 +128,7 @@ def describe_targets(data: ReportData) -> Outputs | None:
     if data.task == "classification":
         positions = flat.argmax(axis=1).astype(np.float64) if flat.shape[1] > 1 else flat[:, 0]
         return Outputs("text", _labels(data, positions))
-    return Outputs("value", [", ".join(_number(v) for v in row[:4]) for row in flat], flat.mean(axis=1))
+    return Outputs("value", [_numbers(row) for row in flat], flat.mean(axis=1))
 
 
 def agreement(predicted: Outputs | None, target: Outputs | None, data: ReportData) -> list[bool | None] | None:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from dynamask_mlflow.report.colour import scale
 from dynamask_mlflow.report.data import Curves, ReportData
 from dynamask_mlflow.report.drift import drift_payload
-from dynamask_mlflow.report.encode import base64_text, bytes_of_ranks, bytes_of_shares, words_of_values
+from dynamask_mlflow.report.encode import base64_text, bits_of_flags, bytes_of_ranks, bytes_of_shares, words_of_values
 from dynamask_mlflow.report.explained import compared_payload, course_payload, explained_payload, view_payloads
 from dynamask_mlflow.report.messages import moment, what_removal_does, where_it_looks, word
 from dynamask_mlflow.report.outputs import Outputs, agreement, describe_predictions, describe_targets
@@ -221,7 +221,9 @@ def build_payload(data: ReportData) -> Payload:
     if data.scores is not None:
         blobs["ranks"] = base64_text(bytes_of_ranks(np.asarray(data.scores)))
     if data.observed is not None:
-        blobs["observed"] = base64_text(np.packbits(np.asarray(data.observed, dtype=bool).reshape(-1)))
+        blobs["observed"] = base64_text(bits_of_flags(data.observed))
+    if data.highlighted is not None:
+        blobs["highlighted"] = base64_text(bits_of_flags(data.highlighted))
     if data.inputs is not None:
         words, low, high = words_of_values(data.inputs)
         blobs["inputs"] = base64_text(words)

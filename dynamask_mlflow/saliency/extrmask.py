@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -25,48 +26,47 @@ class Perturbation(nn.Module):
         return out
 
 
+@dataclass(frozen=True, kw_only=True)
+class Descent:
+    """How the mask is fitted; `loss` and `deletion` are explained at `extremal_mask`."""
+
+    seed: int = 0
+    steps: int = 500
+    learning_rate: float = 0.01
+    loss: str = "auto"
+    deletion: bool = False
+
+
 def extremal_mask(
-    question: Question,
-    x: Tensor,
-    exists: Tensor | None,
-    *,
-    seed: int,
-    steps: int = 500,
-    learning_rate: float = 0.01,
-    loss: str = "auto",
-    mask_weight: float = 1.0,
-    perturbation_weight: float = 1.0,
-    deletion: bool = False,
-    tick: Callable[[], None] = lambda: None,
+    question: Question, x: Tensor, exists: Tensor | None, how: Descent, tick: Callable[[], None] = lambda: None
 ) -> Tensor:
     """The mask M (B, T, d) in [0, 1] of
 
-        min over M and theta of  L(f(x), f(M x + (1 - M) NN(x))) + l1 mean|M| + l2 mean|NN(x)|
+        min over M and theta of  L(f(x), f(M x + (1 - M) NN(x))) + mean|M| + mean|NN(x)|
 
-    with l1 = l2 = 1 and, as published, L the mean squared error of the outputs (values, or logits at every step), or
+    with, as published, L the mean squared error of the outputs (values, or logits at every step), or
     the mean soft cross-entropy for one class a sequence. A named `loss` is summed over the outputs of a sequence, as
     L_e is in the paper on masks: the answer then outweighs the penalties, and the mask keeps more cells. With
     `deletion` the cells inside the mask are replaced, and the answer is drawn to that on the zero input. One network
     serves all sequences of the batch, as in the original: of all methods here this one feels its neighbours.
     """
     target = question.reference
-    if deletion:
+    if how.deletion:
         with torch.no_grad():
             target = question.outputs(torch.zeros_like(x))
-    error = _published(question, target) if loss == "auto" else _summed(question, target, loss)
-    with seeded(seed), torch.enable_grad():
+    error = _published(question, target) if how.loss == "auto" else _summed(question, target, how.loss)
+    with seeded(how.seed), torch.enable_grad():
         network = Perturbation(x.shape[2]).to(x.device)
         mask = torch.full_like(x, 0.5).requires_grad_()
-        optimiser = torch.optim.Adam([mask, *network.parameters()], lr=learning_rate)
-        for _ in range(steps):
+        optimiser = torch.optim.Adam([mask, *network.parameters()], lr=how.learning_rate)
+        for _ in range(how.steps):
             kept = mask.clamp(0, 1)
-            kept = 1 - kept if deletion else kept
+            kept = 1 - kept if how.deletion else kept
             other = network(x)
             mixed = kept * x + (1 - kept) * other
             if exists is not None:
                 mixed = torch.where(exists, mixed, x)
-            cost = error(question.outputs(mixed)) + mask_weight * mask.abs().mean()
-            cost = cost + perturbation_weight * other.abs().mean()
+            cost = error(question.outputs(mixed)) + mask.abs().mean() + other.abs().mean()
             optimiser.zero_grad(set_to_none=True)
             torch.autograd.backward(cost)
             optimiser.step()

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from dynamask_mlflow.masks.smoothing import smooth_in_time
 from dynamask_mlflow.saliency import gradients, occlusion, sampling
 from dynamask_mlflow.saliency.adapter import Scores, Setting, as_method
 from dynamask_mlflow.saliency.background import background_in_force, background_or
-from dynamask_mlflow.saliency.extrmask import extremal_mask
+from dynamask_mlflow.saliency.extrmask import Descent, extremal_mask
 from dynamask_mlflow.saliency.fit import feature_importance_in_time
 from dynamask_mlflow.saliency.generator import train_generator
 from dynamask_mlflow.saliency.retain import retain_scores, train_retain
-from dynamask_mlflow.saliency.smoothing import smooth_over_time
 
 
 def _ig(s: Setting) -> Tensor:
@@ -74,17 +74,14 @@ def _retain(s: Setting) -> Tensor:
 
 
 def _extrmask(s: Setting) -> Tensor:
-    return extremal_mask(
-        s.question,
-        s.x,
-        s.exists,
+    how = Descent(
         seed=s.config.seed,
         steps=s.config.steps or 500,
         learning_rate=s.config.learning_rate or 0.01,
         loss=s.config.loss,
         deletion=s.config.deletion,
-        tick=s.tick,
     )
+    return extremal_mask(s.question, s.x, s.exists, how, s.tick)
 
 
 def _absolute(scores: Scores) -> Scores:
@@ -92,7 +89,7 @@ def _absolute(scores: Scores) -> Scores:
 
 
 def _smooth(scores: Scores) -> Scores:
-    return lambda setting: smooth_over_time(scores(setting), setting.exists)
+    return lambda setting: smooth_in_time(scores(setting), 2.0, setting.exists, reach=3.0)
 
 
 fo = as_method(_fo)

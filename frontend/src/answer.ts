@@ -1,8 +1,8 @@
-// The answer first: where it stands among others, what it would be without the highlighted cells.
+// The answer first: where it stands among others, what raised and lowered it, since when.
 
-import { D, explained, metric, N, targetShown } from "./data";
+import { D, explained, N, targetShown } from "./data";
 import { type Child, figure, h, svg } from "./dom";
-import { capital, chance, finite, least, most, numeral, percent, plural, tickNumber } from "./format";
+import { capital, chance, finite, least, most, numeral, plural, tickNumber, tickPercent } from "./format";
 import { classBars, riskName, stepChart } from "./prediction";
 import { niceTicks, scaleOf } from "./scales";
 import type { Outputs } from "./types";
@@ -11,66 +11,58 @@ export const riskOf = (logit: number) => 1 / (1 + Math.exp(-logit));
 
 const view = () => (targetShown() ? D.views[targetShown() - 1] : null);
 
+const isRisk = () => D.before?.kind === "probability";
+
+// Whether the model answers with one value, which then has a mean over the instances.
+export const isSingle = () => D.before?.kind === "value" && !D.before.series && finite(D.population);
+
+// Whether the first card has one number to show: neither classes nor an answer at every step.
+const isNumber = () => isRisk() || (D.before?.kind === "value" && !D.before.series);
+
 // The number that the page reads for an instance: of the target in sight, else of the prediction.
 export function answerOf(n: number): number {
   const other = view();
-  if (other) return other.predictions?.[n] ?? explained()?.answer[n] ?? NaN;
+  const found = explained();
+  if (other) return other.predictions?.[n] ?? found?.answer[n] ?? NaN;
+  // of several horizons or outputs, the one that was explained
+  if (D.before?.kind === "value" && found && !D.before.series && !isSingle()) return found.answer[n] ?? NaN;
   return D.before?.value?.[n] ?? NaN;
 }
 
-const isRisk = () => D.before?.kind === "probability";
 export const told = (v: number | null | undefined) => (isRisk() ? chance(v) : numeral(v));
 
-function times(value: number, mean: number): string {
-  const ratio = value / mean;
-  if (ratio >= 1.15) return ratio.toFixed(1) + " times the mean";
-  if (ratio <= 0.87) return percent(ratio) + " of the mean";
-  return "about the mean";
+// What is answered: "Risk of death", "The value at horizon 6".
+function answerName(): string {
+  const other = view();
+  if (other && !D.compared) return capital(other.label);
+  if (D.before?.kind === "probability") return capital(riskName());
+  return capital(explained()?.target || "the prediction");
 }
 
+// The answer beside the threshold, the mean and what really happened.
 export function answerWords(n: number, extent: string): string[] {
   const before = D.before;
   if (!before) return [];
   const value = answerOf(n);
   const words: string[] = [];
-  const beside = otherModel(n);
-  const other = view();
-  if (other && finite(value)) words.push(other.label + ": " + told(value) + ".");
-  else if (isRisk() && finite(value)) {
-    let first = capitalRisk() + " is " + chance(value);
+  const several = !isNumber();
+  if (several) words.push("Predicted " + (before.text[n] || "–") + detail(before, n) + ".");
+  if (isRisk() && (!view() || D.compared)) {
+    const places: string[] = [];
     if (finite(D.threshold))
-      first += value >= D.threshold ? ", above the threshold of " : ", below the threshold of ";
-    if (finite(D.threshold)) first += tickNumber(D.threshold);
-    if (finite(D.population) && D.population > 0)
-      first +=
-        ", " +
-        times(value, D.population) +
-        " of " +
-        plural(N, "instance") +
-        " (" +
-        chance(D.population) +
-        ")";
-    words.push(first + ".");
-  } else if (before.kind === "value" && finite(value)) {
-    const name = explained()?.target || "the prediction";
-    const place = finite(D.population) ? "; the mean of all is " + numeral(D.population) : "";
-    words.push(name.charAt(0).toUpperCase() + name.slice(1) + " is " + numeral(value) + place + ".");
-  } else words.push("Predicted " + (before.text[n] || "–") + detail(before, n) + ".");
+      places.push(
+        (value >= D.threshold ? "above" : "below") + " the threshold of " + tickPercent(D.threshold),
+      );
+    if (finite(D.population) && !view() && N > 1)
+      places.push("the mean of " + plural(N, "instance") + " is " + chance(D.population));
+    if (places.length) words.push(capital(places.join("; ")) + ".");
+  } else if (before.kind === "value" && !view() && finite(D.population) && N > 1)
+    words.push("The mean of " + plural(N, "instance") + " is " + numeral(D.population) + ".");
+  const beside = otherModel(n);
   if (beside) words.push(capital(beside.name) + " says " + told(beside.value) + ".");
   const target = D.target?.text[n];
   if (target && !view()) words.push("Actually: " + target + ".");
-  const after = D.after?.value?.[n];
   if (!extent) words.push("Its mask is empty: no measurement stands out.");
-  else if (!view() && D.after && finite(after))
-    words.push(
-      "Without the highlighted " +
-        extent +
-        ", each at its average over time, it would be " +
-        told(after) +
-        ".",
-    );
-  else if (!view() && D.after?.text[n])
-    words.push("Without the highlighted " + extent + ": " + D.after.text[n] + ".");
   return words;
 }
 
@@ -81,13 +73,11 @@ function otherModel(n: number): { name: string; value: number } | null {
   return finite(value) ? { name: D.compared.labels[view() ? 0 : 1], value } : null;
 }
 
-const capitalRisk = () => {
-  const name = riskName();
-  return "The " + name;
-};
-
 const detail = (output: Outputs, n: number) =>
   output.kind === "classes" ? " (probability " + chance(output.value?.[n]) + ")" : "";
+
+// A line of the first card: its name, then what it says.
+export type Reason = [string, ...Child[]];
 
 interface Mark {
   value: number;
@@ -95,21 +85,20 @@ interface Mark {
   look: string;
 }
 
-// One line from least to greatest: this instance, the same without its highlighted cells, the mean, the threshold.
+// One line from least to greatest: this instance, the mean, the threshold, what really happened.
 function scaleFigure(n: number): HTMLElement | null {
   const before = D.before;
   if (!before?.value || before.series || before.kind === "classes" || before.kind === "text") return null;
   const value = answerOf(n);
   if (!finite(value)) return null;
   const marks: Mark[] = [{ value, name: "this one", look: "before" }];
-  const after = view() ? null : D.after?.value?.[n];
-  if (finite(after)) marks.push({ value: after, name: "without the mask", look: "after" });
   const beside = otherModel(n);
   if (beside) marks.push({ value: beside.value, name: beside.name, look: "after" });
-  if (finite(D.population) && !view()) marks.push({ value: D.population, name: "mean", look: "mean" });
+  if (finite(D.population) && !view() && N > 1)
+    marks.push({ value: D.population, name: "mean", look: "mean" });
   if (isRisk() && finite(D.threshold))
     marks.push({ value: D.threshold, name: "threshold", look: "threshold" });
-  const actual = view() ? null : D.target?.value?.[n];
+  const actual = view() || value !== before.value[n] ? null : D.target?.value?.[n];
   if (finite(actual)) marks.push({ value: actual, name: "actual", look: "actual" });
   const all = [...marks.map((m) => m.value), ...(view()?.predictions ?? before.value).filter(finite)];
   const [low, high] = isRisk() ? [0, 1] : [least(all), most(all)];
@@ -177,7 +166,7 @@ function drawScale(node: HTMLElement, width: number, marks: Mark[], [low, high]:
         x: x(v),
         y: y + 42,
         "text-anchor": x(v) < 30 ? "start" : x(v) > width - 30 ? "end" : "middle",
-        text: tickNumber(v),
+        text: isRisk() ? tickPercent(v) : tickNumber(v),
       }),
     );
   const [own, after] = ["before", "after"].map((look) => shown.find((mark) => mark.look === look));
@@ -185,7 +174,7 @@ function drawScale(node: HTMLElement, width: number, marks: Mark[], [low, high]:
   for (const mark of shown.reverse()) {
     const { at } = mark;
     if (mark.look === "actual")
-      picture.append(svg("path", { class: "actual", d: "M" + at + " " + (y + 9) + "l6 11h-12z" }));
+      picture.append(svg("path", { class: "actual", d: "M" + at + " " + (y + 4) + "l5 8h-10z" }));
     else if (mark.below)
       picture.append(svg("line", { class: "reference", x1: at, x2: at, y1: y - 9, y2: y + 9 }));
     else picture.append(svg("circle", { class: "dot " + mark.look, cx: at, cy: y, r: 7 }));
@@ -202,13 +191,21 @@ function drawScale(node: HTMLElement, width: number, marks: Mark[], [low, high]:
   node.replaceChildren(picture);
 }
 
-export function answerCard(n: number, extent: string): HTMLElement | null {
+// `reasons`: what raised it, what lowered it and since when, each with its name.
+export function answerCard(n: number, extent: string, reasons: Reason[]): HTMLElement | null {
   if (!D.before) return null;
-  const flipped = metric("flipped")?.values[n];
+  const words = answerWords(n, extent);
   const parts: Child[] = [
-    h("p", { class: "sentence", text: answerWords(n, extent).join(" ") }),
-    flipped === true
-      ? h("p", { class: "note", text: "Without them the predicted class is another one." })
+    isNumber()
+      ? h("p", { class: "said" }, h("strong", { text: told(answerOf(n)) }), h("span", { text: answerName() }))
+      : null,
+    words.length ? h("p", { class: "sentence", text: words.join(" ") }) : null,
+    reasons.length
+      ? h(
+          "dl",
+          { class: "reasons" },
+          reasons.map(([name, ...text]) => h("div", {}, h("dt", { text: name }), h("dd", {}, text))),
+        )
       : null,
     scaleFigure(n),
     view() ? null : classBars(n),

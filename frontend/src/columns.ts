@@ -63,20 +63,12 @@ export function columns(): Column[] {
   ];
   if (D.before)
     list.push(outputColumn("before", "Prediction", "What the model predicts from everything.", D.before));
-  if (D.after)
-    list.push(
-      outputColumn(
-        "after",
-        "Without",
-        "What it predicts once the highlighted cells are averaged out.",
-        D.after,
-      ),
-    );
   if (D.target) list.push(outputColumn("target", "Actual", "What really happened.", D.target));
   const rank = [
-    "flipped",
     "leading",
+    "after",
     "certainty",
+    "flipped",
     "area",
     "ce",
     "squared_error",
@@ -89,13 +81,22 @@ export function columns(): Column[] {
       key: "leading",
       label: "Led by",
       help: "The channel with the greatest share of the mask.",
-      width: 82,
+      width: widthOf(D.channels, 82, 130),
       sort: (n) => D.channels[leadingOf(n)],
       cell: (n) => [
         h("span", { class: "word", title: D.channels[leadingOf(n)], text: D.channels[leadingOf(n)] || "–" }),
       ],
     },
   ];
+  if (D.after)
+    rest.push(
+      outputColumn(
+        "after",
+        "Without",
+        "What it predicts once the highlighted cells are averaged out.",
+        D.after,
+      ),
+    );
   for (const m of D.metrics.filter((one) => !one.name.includes("/"))) {
     rest.push({
       key: "metric:" + m.name,
@@ -152,7 +153,7 @@ function outputFilters(key: string, group: string, word: string, output: Outputs
     found.push([
       group,
       "before~close",
-      "Close call, 0.4 to 0.6",
+      "Close call, 40 to 60 %",
       (n) => Math.abs((values[n] ?? NaN) - 0.5) <= 0.1,
     ]);
   if (output.kind === "value" && N >= 10) {

@@ -1,13 +1,14 @@
 // What changed since? The answer over the stay, and what moved it between two times that the reader sets.
 
+import type { Reason } from "./answer";
 import { figureCard } from "./cards";
-import { barList, type Move, signed } from "./contributions";
-import { C, D, capitalTime, moveAt, targetShown } from "./data";
+import { barList, type Move, names } from "./contributions";
+import { atTime, C, D, capitalTime, moveAt, targetShown } from "./data";
 import { h } from "./dom";
-import { chance, finite, numeral } from "./format";
+import { chance, finite, most, numeral, tickNumber, tickPercent } from "./format";
 import { lineChart } from "./lines";
 
-const NOTABLE = 0.03;
+const NOTABLE = 0.05;
 
 // Contributions of the channels between two places of the course, the greatest first.
 export function movesBetween(n: number, since: number, until: number): Move[] {
@@ -20,14 +21,45 @@ export function movesBetween(n: number, since: number, until: number): Move[] {
   return found.sort((a, b) => Math.abs(b.sum) - Math.abs(a.sum));
 }
 
+const isRisk = () => D.task === "classification"; // of one class, where there are several
+
+// Since when the answer has been on this side of the threshold.
+export function sinceWords(n: number): Reason | null {
+  const course = D.course;
+  if (!course || targetShown()) return null;
+  const known = course.answers[n]
+    .map((v, k) => [v, k])
+    .filter((one): one is [number, number] => finite(one[0]));
+  if (known.length < 2) return null;
+  const when = (k: number) => atTime(course.steps[k] - 1);
+  const values = known.map(([v]) => v);
+  const [last] = known[known.length - 1];
+  const { threshold } = D;
+  if (!isRisk() || !finite(threshold)) {
+    const [[first, start], [, end]] = [known[0], known[known.length - 1]];
+    const read = isRisk() ? chance : numeral;
+    return ["Over time", read(first) + " at " + when(start) + ", " + read(last) + " at " + when(end)];
+  }
+  const above = last >= threshold;
+  const crossed = known.filter(([v]) => v >= threshold !== above).pop();
+  const since = crossed ? "since " + when(known[known.indexOf(crossed) + 1][1]) : "all the time";
+  const highest = most(values);
+  return [
+    crossed ? "Since when" : "Over time",
+    (above ? "above" : "below") + " the threshold " + since,
+    above ? "" : "; highest " + chance(highest) + " at " + when(known[values.indexOf(highest)][1]),
+  ];
+}
+
 export function courseCard(n: number): HTMLElement | null {
   const course = D.course;
   if (!course || targetShown()) return null;
   const answers = course.answers[n];
   const last = answers.reduce<number>((end, v, k) => (finite(v) ? k : end), 0);
   if (last < 1) return null;
-  const risk = D.before?.kind === "probability";
+  const risk = isRisk();
   const told = risk ? chance : numeral;
+  const roof = most([...answers.filter(finite), D.threshold ?? 0.1]);
   const nameOf = (k: number) => capitalTime(course.steps[k] - 1);
   // the last point at which no more steps were known than at the time that was asked for
   const placeOf = (steps: number | undefined, other: number) =>
@@ -74,21 +106,20 @@ export function courseCard(n: number): HTMLElement | null {
       .reduce<number>((sum, v) => sum + (v ?? 0), 0);
     const total = moves.reduce((sum, one) => sum + Math.abs(one.sum), 0);
     const kept = moves.filter((one) => total > 0 && Math.abs(one.sum) >= NOTABLE * total).slice(0, 8);
-    const leaders = kept.slice(0, 3).map((one) => D.channels[one.c] + " (" + signed(one.sum) + ")");
+    const rose = (answers[b] ?? 0) >= (answers[a] ?? 0);
+    const leaders = names(kept.filter((one) => (rose ? one.sum > 0 : one.sum < 0)));
+    const aside = Math.abs(elapsed) > 0.005 * (total || 1) ? elapsed : 0;
     words.textContent =
       "From " +
       nameOf(a).toLowerCase() +
       " to " +
       nameOf(b).toLowerCase() +
-      " the answer went from " +
+      " it went from " +
       told(answers[a]) +
       " to " +
       told(answers[b]) +
-      "." +
-      (leaders.length
-        ? " Moved most by " + leaders.join(", ") + (course.unit ? ", in " + course.unit + "." : ".")
-        : "") +
-      (Math.abs(elapsed) > 0.02 * (total || 1) && elapsed ? " Time alone: " + signed(elapsed) + "." : "");
+      (leaders ? ", " + (rose ? "raised" : "lowered") + " most by " + leaders : "") +
+      ".";
     chart.replaceChildren(
       lineChart({
         label: "Answer over time",
@@ -98,7 +129,8 @@ export function courseCard(n: number): HTMLElement | null {
         xFormat: (step) => D.times[step - 1],
         xName: (step) => capitalTime(step - 1),
         yFormat: (v) => told(v),
-        yRange: risk ? [0, 1] : null,
+        yTick: risk ? tickPercent : tickNumber,
+        yRange: risk ? [0, roof > 0.75 ? 1 : 1.1 * roof] : null,
         xTitle: D.unit,
         bands: risk && finite(D.threshold) ? [{ y: D.threshold, text: "threshold" }] : [],
         marks: [
@@ -107,14 +139,14 @@ export function courseCard(n: number): HTMLElement | null {
         ],
       }),
     );
-    list.replaceChildren(barList(kept, moves, course.unit));
+    list.replaceChildren(barList(kept, moves, aside, course.unit));
   };
   draw();
   return figureCard(
     "What changed since?",
     "The answer as it stood at each " +
       D.unit +
-      ", and what moved it between two times. Contributions sum to the change. The first card compares with baselines instead, so a channel may have another sign there.",
+      ", and what moved it between two times; the bars sum to the change. The card above compares with baselines, so a channel may have another sign there.",
     chart,
     h("label", { class: "slider" }, h("span", { class: "end", text: "From" }), since, sinceText),
     h("label", { class: "slider" }, h("span", { class: "end", text: "To" }), until, untilText),

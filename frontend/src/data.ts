@@ -48,33 +48,39 @@ export const colours = () => need("colours");
 export const masks = () => need(named("masks"));
 export const hasSigned = () => bytes(named("signed")) !== null;
 
-// A signed byte as part of the greatest value of its instance.
-function decode(byte: number, size: number | undefined): number {
-  const code = (byte << 24) >> 24;
-  return Math.sign(code) * (code / 127) ** 2 * (size ?? 0);
+// A signed 16-bit word, the i-th of a part, as a share of the greatest value of its instance.
+function decode(part: Uint8Array, i: number, size: number | undefined): number {
+  const code = ((part[2 * i] | (part[2 * i + 1] << 8)) << 16) >> 16;
+  return Math.sign(code) * (code / 32767) ** 2 * (size ?? 0);
 }
 
 // What a cell added to the answer, in its units.
 export const signedAt = (n: number, t: number, c: number): number =>
-  decode(need(named("signed"))[cellOf(n, t, c)], explained()?.sizes[n]);
+  decode(need(named("signed")), cellOf(n, t, c), explained()?.sizes[n]);
 
 // What a channel added to the answer between one time of the course and the next.
 export function moveAt(n: number, k: number, c: number): number {
   const points = D.course?.steps.length ?? 0;
-  return decode(need("moves")[(n * points + k) * C + c], D.course?.sizes[n]);
+  return decode(need("moves"), (n * points + k) * C + c, D.course?.sizes[n]);
 }
 
 // Standard deviation of a channel's contribution over the baselines, in the answer's units.
 export function spreadAt(n: number, c: number): number {
   const stored = bytes(named("spread"));
-  return stored ? decode(stored[n * C + c], explained()?.spreads?.[n]) : NaN;
+  return stored ? decode(stored, n * C + c, explained()?.spreads?.[n]) : NaN;
 }
+
+const bitAt = (bits: Uint8Array, i: number) => (bits[i >> 3] & (128 >> (i & 7))) !== 0;
 
 export function observedAt(n: number, t: number, c: number): boolean {
   const bits = bytes("observed");
-  if (!bits) return true;
-  const i = cellOf(n, t, c);
-  return (bits[i >> 3] & (128 >> (i & 7))) !== 0;
+  return !bits || bitAt(bits, cellOf(n, t, c));
+}
+
+// Whether a cell is in the mask; pages that do not say take those that are rather salient than not.
+export function highlightedAt(n: number, t: number, c: number): boolean {
+  const bits = bytes(named("highlighted"));
+  return bits ? bitAt(bits, cellOf(n, t, c)) : maskAt(n, t, c) >= 0.5;
 }
 
 export function inputAt(n: number, t: number, c: number): number {
@@ -93,3 +99,10 @@ export const unitOf = (c: number) => D.units?.[c] ?? "";
 export const withUnit = (c: number) => D.channels[c] + (unitOf(c) ? ", " + unitOf(c) : "");
 export const capitalTime = (t: number) => D.unit.charAt(0).toUpperCase() + D.unit.slice(1) + " " + D.times[t];
 export const atTime = (t: number) => D.unit + " " + D.times[t];
+// Steps from one to another, by their times, which need not be one unit apart: "hours 0 to 47".
+export const times = (from: number, to: number) =>
+  from < to
+    ? D.unit + "s " + D.times[from] + " to " + D.times[to]
+    : to < 0
+      ? "no " + D.unit + "s"
+      : atTime(to);

@@ -41,10 +41,12 @@ export function percent(v: Value): string {
   return p.toFixed(digits) + "\u00a0%"; // never parted from its number
 }
 
-// A probability is never said to be certain because it was rounded.
+// A probability, in percent with one digit behind the point; never said to be certain because it was rounded.
 export function chance(p: Value): string {
   if (!finite(p)) return "–";
-  return p < 0.0005 && p > 0 ? "< 0.001" : p >= 0.9995 && p < 1 ? "> 0.999" : p.toFixed(3);
+  const text =
+    p < 0.0005 && p > 0 ? "<\u00a00.1" : p >= 0.9995 && p < 1 ? ">\u00a099.9" : (100 * p).toFixed(1);
+  return text + "\u00a0%";
 }
 
 // Ticks need no trailing zeros, and have little room.

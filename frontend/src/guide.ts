@@ -119,11 +119,15 @@ const READING = [
     "A mask",
     "gives every measurement, at every " +
       D.unit +
-      ", a number from 0 to 1: how much the model needs it for this one prediction. It explains the model, not the patient: a dark cell says what the model used, not what caused the outcome.",
+      ", a number from 0 to 1: how much the model needs it for this one prediction. A strong colour says what the model used, not what caused the outcome.",
   ],
   [
     "Highlighted cells",
-    "are the best cells of a mask, as many as its area says. “Without” means that they were replaced by their own average over time, which hides when and how far they moved.",
+    "are the best cells of a mask, as many as its area says. “Without” them: each channel's highlighted cells stand at its average over time, which hides when and how far they moved.",
+  ],
+  [
+    "Baselines",
+    "stand in for a sequence in which nothing happens: each channel at its mean over time, or at zero; other sequences, if the evaluation was given a reference. What raises and lowers an answer is told from the model's answer to them.",
   ],
   [
     "Random cells",
@@ -152,7 +156,7 @@ export function guide(): HTMLElement {
     method: D.method,
     instances: N,
     channels: C,
-    [D.unit + "s"]: T,
+    steps: T,
     ...D.settings,
   };
   return h(

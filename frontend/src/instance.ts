@@ -1,9 +1,9 @@
 // One instance: the answer, what raised and lowered it, where and when, the series, and whether to trust it.
 
 import { answerCard } from "./answer";
-import { card, figureCard } from "./cards";
-import { courseCard } from "./course";
-import { contributionsCard, contributionsOf, notable } from "./contributions";
+import { card } from "./cards";
+import { contributionsCard, contributionsOf, notable, reasonWords } from "./contributions";
+import { courseCard, sinceWords } from "./course";
 import {
   atTime,
   C,
@@ -13,6 +13,7 @@ import {
   hasInputs,
   hasRanks,
   hasSigned,
+  highlightedAt,
   inputAt,
   maskAt,
   metric,
@@ -21,19 +22,18 @@ import {
   signedAt,
   T,
   targetShown,
+  times,
   unitOf,
 } from "./data";
 import { h } from "./dom";
 import { linkButton, type Place, saveMask } from "./export";
-import { brief, finite, most, percent, plural, show } from "./format";
+import { brief, finite, percent, plural, show } from "./format";
 import { areaChart } from "./lines";
 import { mapCard } from "./maskmap";
 import { printInstance } from "./print";
 import { seriesCard } from "./series";
 import { trustCard } from "./trust";
 import { TimeWindow } from "./window";
-
-const SALIENT = 0.5;
 
 export interface Totals {
   byChannel: number[];
@@ -64,7 +64,7 @@ export function totals(n: number): Totals {
       byChannel[c] += m;
       byTime[t] += m;
       sum += m;
-      if (m >= SALIENT) strong++;
+      if (highlightedAt(n, t, c)) strong++;
     }
   const own = targetShown() ? undefined : metric("area")?.values[n];
   const empty = finite(own) ? own === 0 : sum === 0;
@@ -107,23 +107,11 @@ export function describeCell(n: number) {
   };
 }
 
-// Not in print, which is short.
-const onScreen = (node: HTMLElement) => {
-  node.classList.add("screen");
-  return node;
-};
-
 function errorChart(n: number): HTMLElement | null {
   if (!D.errors || !D.curves || targetShown()) return null;
   const chosen = metric("area")?.values[n];
   const marks = finite(chosen) ? [{ x: chosen, text: "chosen: " + percent(chosen) }] : [];
   const bounded = D.errors[n].map((v) => (finite(v) ? Math.max(0, Math.min(1, v)) : null));
-  const title = "How many cells are needed";
-  const known = bounded.filter(finite);
-  if (known.length && most(known) < 0.005) {
-    const least = percent(D.curves.areas[bounded.findIndex(finite)]);
-    return onScreen(card(title, "The best " + least + " of the cells alone hold the whole answer."));
-  }
   const chart = areaChart({
     label: "Error against area of this instance",
     areas: D.curves.areas,
@@ -133,8 +121,10 @@ function errorChart(n: number): HTMLElement | null {
     marks,
     height: 160,
   });
-  const help = D.curves.lines.find((line) => line.name === "error")?.help ?? null;
-  return chart ? onScreen(figureCard(title, help, chart)) : null;
+  const help = D.curves.lines.find((line) => line.name === "error")?.help ?? "";
+  return chart
+    ? h("div", {}, h("h3", { text: "Error of the best cells" }), h("p", { class: "note", text: help }), chart)
+    : null;
 }
 
 function numbersOf(n: number): HTMLElement | null {
@@ -156,12 +146,12 @@ function numbersOf(n: number): HTMLElement | null {
   return card(
     "In numbers",
     null,
-    h("details", {}, h("summary", { text: "All numbers of this instance" }), facts),
+    h("details", {}, h("summary", { text: "All numbers of this instance" }), facts, errorChart(n)),
   );
 }
 
 function header(n: number, steps: Steps): HTMLElement {
-  const [correct, flipped] = ["correct", "flipped"].map((name) => metric(name)?.values[n]);
+  const correct = metric("correct")?.values[n];
   const badge = (look: string, text: string) => h("span", { class: "badge " + look, text });
   return h(
     "header",
@@ -173,10 +163,7 @@ function header(n: number, steps: Steps): HTMLElement {
       typeof correct === "boolean"
         ? badge(correct ? "good" : "bad", correct ? "prediction correct" : "prediction wrong")
         : null,
-      typeof flipped === "boolean"
-        ? badge(flipped ? "strong" : "", flipped ? "flips without the mask" : "does not flip")
-        : null,
-      endOf(n) < T ? badge("", plural(endOf(n), D.unit)) : null,
+      endOf(n) < T ? badge("", times(0, endOf(n) - 1)) : null,
     ),
     h(
       "div",
@@ -201,13 +188,16 @@ export function instanceView(n: number, view: View, steps: Steps): HTMLElement[]
   const sight = new TimeWindow();
   return [
     header(n, steps),
-    answerCard(n, sums.extent),
+    answerCard(
+      n,
+      sums.extent,
+      [...reasonWords(n, sums.byChannel), sinceWords(n)].filter((line) => line !== null),
+    ),
     contributionsCard(n, sums.byChannel),
     courseCard(n),
     mapCard(n, sums, view, sight, steps.changed),
     hasInputs() ? seriesCard(n, sums, sight) : null,
-    trustCard(n),
-    errorChart(n),
+    trustCard(n, sums.extent),
     targetShown() ? null : numbersOf(n),
   ].filter((node) => node !== null);
 }

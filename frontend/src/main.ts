@@ -1,7 +1,7 @@
 // The frame: head, tabs, what is shown under each, and the address of what is in sight.
 
 import { select } from "./columns";
-import { C, D, N, showTarget, T, targetShown } from "./data";
+import { C, D, N, showTarget, T, targetShown, times } from "./data";
 import { h, hideTip, say } from "./dom";
 import { comparedView, driftView } from "./drift";
 import { type Place, placeOf, remember } from "./export";
@@ -158,7 +158,7 @@ function head(): HTMLElement {
       { class: "meta" },
       fact("Model", D.model),
       fact("Made", D.created),
-      fact("Explained", plural(N, "instance") + ", " + plural(C, "channel") + ", " + plural(T, D.unit)),
+      fact("Explained", plural(N, "instance") + ", " + plural(C, "channel") + ", " + times(0, T - 1)),
       fact("Answer", D.compared ? "" : (D.explained?.target ?? "")),
     ),
   );
@@ -169,8 +169,8 @@ function start(): void {
   if (drift) addTab("drift", "Drift", () => driftView(drift));
   const { compared } = D;
   if (compared) addTab("compare", "Compare", () => comparedView(compared));
-  addTab("overview", "Overview", () => overview(go));
   if (N && T && C) addTab("instances", "Instances", instances);
+  addTab("overview", "Overview", () => overview(go));
   if (D.comparison.length) addTab("methods", "Methods", comparison);
   addTab("guide", "How to read", guide);
   const bar = h(

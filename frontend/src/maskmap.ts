@@ -173,6 +173,9 @@ export function mapCard(
     (hasSigned()
       ? "Direction: what each measurement did to the answer. Strength: the probability that it is salient."
       : "The stronger the colour, the more likely that measurement moved this prediction.") +
+      " Bars on top: the mask by " +
+      D.unit +
+      "." +
       (bytes("observed") ? " A thin line marks what was not measured but filled in." : "") +
       (endOf(n) < T ? " Hatched: after the end of this series." : ""),
     controls,

@@ -27,11 +27,14 @@ const TILES = [
 const CONTROLS: Record<string, string> = { random: "random cells", other: "another instance's mask" };
 
 // "Better" is said only where a paired test over the instances says so.
-// `own` is the mean of the masks, where the measure has no zero to be counted from; `better`, which way is better.
 export function testWords(
   paired: Paired,
-  { kind = "number", own = null, better = "higher" }: { kind?: Kind; own?: Num; better?: string } = {},
-): { good: boolean; text: string; details: string[] } {
+  kind: Kind = "number",
+): {
+  good: boolean;
+  text: string;
+  details: string[];
+} {
   const judged = Object.entries(paired.controls).map(([name, [value, p]]) => ({
     name: CONTROLS[name] ?? name,
     value,
@@ -45,43 +48,28 @@ export function testWords(
     : !lost.length
       ? "better than " + won.join(" and ")
       : "not shown to be better than " + lost.join(" or ");
-  const masks = show(finite(paired.shift) ? paired.shift : own, kind);
+  const read = (v: Num) =>
+    kind === "number" && finite(v) && Math.abs(v) < 1 ? v.toFixed(3).replace("-", "−") : show(v, kind);
   const tested = (p: Num) =>
-    finite(p)
-      ? "Masks " +
-        (better || "higher") +
-        (p < 0.001 ? ": p < 0.001" : ": p = " + p.toFixed(3)) +
-        " (one-sided Wilcoxon test, paired by instance)"
-      : "Too few instances for a test";
+    finite(p) ? (p < 0.001 ? "p < 0.001" : "p = " + p.toFixed(3)) : "too few instances for a test";
   return {
     good: judged.length > 0 && !lost.length,
     text,
-    details: judged.map(
-      ({ name, value, p }) =>
-        "Masks " +
-        masks +
-        ", " +
-        name +
-        " " +
-        show(value, kind) +
-        " (means of " +
-        plural(paired.instances, "instance") +
-        "). " +
-        tested(p) +
-        ".",
-    ),
+    details: judged.map(({ name, value, p }) => name + " " + read(value) + ", " + tested(p)),
   };
 }
 
 function tile(e: Summary): HTMLElement {
   const paired = D.paired[e.name];
-  const words = paired ? testWords(paired, { kind: e.kind, own: e.value, better: e.better }) : null;
+  const words = paired ? testWords(paired, e.kind) : null;
   // CE and ACC ask about the predicted class, which a risk that stays low keeps: no fault of a mask that moves the risk.
   const moves = D.paired.answer_shift && e.name !== "answer_shift" && testWords(D.paired.answer_shift).good;
   const unit = e.name === "answer_shift" && D.explained?.unit ? " " + D.explained.unit : "";
   const shift =
     paired && finite(paired.shift)
-      ? (e.name === "ce" ? "above the unperturbed value: " + numeral(paired.shift) + " " : "95 % interval ") +
+      ? (e.name === "ce"
+          ? "above the unperturbed predictions, as what follows: " + numeral(paired.shift) + " "
+          : "95 % interval ") +
         "[" +
         numeral(paired.low) +
         ", " +
@@ -109,9 +97,23 @@ function tile(e: Summary): HTMLElement {
 function tiles(): HTMLElement | null {
   const shown = TILES.map(entry).filter((e): e is Summary => e !== undefined && finite(e.value));
   const kept = shown.some((e) => e.name === "certainty") ? shown.filter((e) => e.name !== "entropy") : shown;
-  return kept.length
-    ? columnsOf("tiles", { "aria-label": "Summary", role: "group" }, kept.slice(0, 6).map(tile))
-    : null;
+  if (!kept.length) return null;
+  const all = columnsOf("tiles", { "aria-label": "Summary", role: "group" }, kept.slice(0, 6).map(tile));
+  const tested = Object.values(D.paired).find((paired) => Object.keys(paired.controls).length);
+  return tested
+    ? h(
+        "div",
+        { class: "tested" },
+        all,
+        h("p", {
+          class: "note",
+          text:
+            "p: one-sided Wilcoxon test, paired over " +
+            plural(tested.instances, "instance") +
+            ", that the masks do better.",
+        }),
+      )
+    : all;
 }
 
 export interface Go {
@@ -130,7 +132,7 @@ function profileCard(go: Go): HTMLElement {
     const rows = state.by === "importance" ? leading : [...leading].sort((a, b) => a - b);
     place.replaceChildren(
       ...heatMap({
-        label: "Mean importance of " + plural(C, "channel") + " over " + plural(T, D.unit),
+        label: "Mean importance of " + plural(C, "channel") + " over " + plural(T, "step"),
         rows,
         top: byTime,
         right: byChannel,
@@ -148,7 +150,7 @@ function profileCard(go: Go): HTMLElement {
         onpick: (_, c) => go.toChannel(c),
         window: sight,
       }),
-      legend("0", numeral(roof)),
+      legend("mean mask 0", numeral(roof)),
     );
   };
   draw();
@@ -195,7 +197,7 @@ function curveCards(): (HTMLElement | null)[] {
       curve.name === "error" ? values.map((v) => (finite(v) ? Math.max(0, Math.min(1, v)) : null)) : values;
     const lines: Line[] = [
       {
-        name: D.method,
+        name: "masks",
         values: bounded(curve.values ?? []),
         look: "main",
         ...(curve.low && curve.high

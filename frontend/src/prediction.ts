@@ -2,13 +2,13 @@
 
 import { atTime, D } from "./data";
 import { h } from "./dom";
-import { capital, chance, numeral } from "./format";
+import { capital, chance, numeral, tickNumber, tickPercent } from "./format";
 import { chartKey, type Line, lineChart } from "./lines";
 import type { Num } from "./types";
 
 export const className = (i: number) =>
   D.classes && D.classes[i] !== undefined ? D.classes[i] : "class " + i;
-export const riskName = () => "probability of " + className(1);
+export const riskName = () => "risk of " + className(1);
 
 // Class probabilities before and after, the greatest first.
 export function classBars(n: number): HTMLElement | null {
@@ -71,7 +71,8 @@ export function stepChart(n: number): HTMLElement[] | null {
       height: 170,
       xFormat: (t) => D.times[t],
       xName: (t) => capital(atTime(t)),
-      yFormat: numeral,
+      yFormat: D.task === "classification" ? chance : numeral,
+      yTick: D.task === "classification" ? tickPercent : tickNumber,
       xTitle: D.unit,
     }),
     chartKey(lines),

@@ -17,7 +17,7 @@ export function niceTicks(low: number, high: number, count: number): number[] {
 // Every k-th position such that labels keep `least` pixels of distance.
 export function labelled(count: number, room: number, least: number): number[] {
   const wanted = Math.max(1, Math.ceil((least * count) / Math.max(room, 1)));
-  const every = [1, 2, 3, 4, 6, 8, 12, 24, 50, 100, 200, 500].find((k) => k >= wanted) ?? wanted;
+  const every = [1, 2, 3, 4, 6, 8, 12, 24, 50, 100, 200, 500, 1000, 2000].find((k) => k >= wanted) ?? wanted;
   const positions: number[] = [];
   for (let i = 0; i < count; i += every) positions.push(i);
   return positions;

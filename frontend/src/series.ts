@@ -1,11 +1,24 @@
 // The raw series of the channels that matter, in their units, the highlighted times shaded, measured values as dots.
 
 import { figureCard, moreButton } from "./cards";
-import { bytes, C, D, endOf, hasSigned, inputAt, maskAt, observedAt, signedAt, T, unitOf } from "./data";
+import {
+  bytes,
+  C,
+  D,
+  endOf,
+  hasSigned,
+  highlightedAt,
+  inputAt,
+  maskAt,
+  observedAt,
+  signedAt,
+  T,
+  unitOf,
+} from "./data";
 import { figure, h, hideTip, redraw, say, showTip, svg, tip } from "./dom";
 import { brief, finite, least, most, percent } from "./format";
 import { describeCell, type Totals } from "./instance";
-import { channelOrder, scaleOf } from "./scales";
+import { channelOrder, labelled, scaleOf } from "./scales";
 import { TimeWindow } from "./window";
 
 export function seriesCard(n: number, sums: Totals, sight: TimeWindow): HTMLElement {
@@ -102,9 +115,10 @@ function timeAxis(sight: TimeWindow): HTMLElement {
       D.times.slice(sight.from, sight.to).map((label) => label.length),
       1,
     );
-    const every = Math.max(1, Math.ceil((7 * Math.min(longest, 16) + 14) / across));
+    const places = labelled(sight.span, width, 7 * Math.min(longest, 16) + 14);
     const picture = svg("svg", { width, height: 20, viewBox: "0 0 " + width + " 20" });
-    for (let t = sight.from; t < sight.to; t += every) {
+    for (const place of places) {
+      const t = sight.from + place;
       const x = (t - sight.from + 0.5) * across;
       const anchor = x < 20 ? "start" : x > width - 20 ? "end" : "middle";
       picture.append(svg("text", { class: "tick", x, y: 14, "text-anchor": anchor, text: D.times[t] }));
@@ -160,7 +174,7 @@ function drawSpark(node: HTMLElement, width: number, spark: Spark): (t: number |
   if (filled) picture.append(svg("path", { class: "line main thin filled", d: filled }));
   if (sight.span <= 120)
     for (let t = sight.from; t < Math.min(sight.to, endOf(n)); t++)
-      if (finite(values[t]) && (known ? observedAt(n, t, c) : maskAt(n, t, c) >= 0.5))
+      if (finite(values[t]) && (known ? observedAt(n, t, c) : highlightedAt(n, t, c)))
         picture.append(svg("circle", { class: "dot main", cx: x(t), cy: y(values[t]), r: 2.4 }));
   const line = svg("line", { class: "crossline", y1: 0, y2: height, visibility: "hidden" });
   picture.append(line);

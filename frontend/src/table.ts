@@ -50,7 +50,7 @@ export function instanceTable(onselect: (n: number, opened: boolean) => void): T
   const count = h("span", { class: "count", role: "status" });
   const search = h("input", {
     type: "search",
-    placeholder: "Find an instance, prediction or channel",
+    placeholder: "Find an instance or channel",
     "aria-label": "Find",
     oninput: () => {
       state.text = search.value.trim().toLowerCase();

@@ -1,7 +1,8 @@
 // Can this mask be trusted? The checks that the evaluation made, in words, each with its number.
 
+import { answerOf, isSingle, riskOf, told } from "./answer";
 import { card } from "./cards";
-import { explained, metric, targetShown } from "./data";
+import { D, explained, metric, targetShown } from "./data";
 import { h } from "./dom";
 import { finite, percent, roughly } from "./format";
 
@@ -12,35 +13,68 @@ interface Check {
 
 const valueOf = (name: string, n: number) => metric(name)?.values[n];
 
-export function checksOf(n: number): Check[] {
+// What is answered without the highlighted cells, and without as many random ones; in the answer itself where it is one
+// number that was explained, else as a distance.
+function removalWords(n: number, extent: string, shift: number, random: number, unit: string): string {
+  const without = "Without the highlighted " + extent + ", each at its average over time, ";
+  const [known, after] = [explained(), D.after?.value?.[n]];
+  const answer = known?.answer[n];
+  const read = (v: number) => (known?.logit ? riskOf(v) : v);
+  const single = D.before?.kind === "probability" || isSingle();
+  if (
+    single &&
+    finite(after) &&
+    finite(answer) &&
+    Math.abs(read(answer) - answerOf(n)) < 1e-3 &&
+    told(after) !== told(answerOf(n))
+  ) {
+    const back = answer < (known?.reference[n] ?? 0) ? -1 : 1; // the way from the reference to the answer
+    return (
+      without +
+      "the answer goes from " +
+      told(answerOf(n)) +
+      " to " +
+      told(after) +
+      "; without as many random cells to " +
+      told(read(answer - back * random)) +
+      "."
+    );
+  }
+  return (
+    without +
+    "the answer moves back by " +
+    roughly(shift) +
+    unit +
+    "; without as many random cells by " +
+    roughly(random) +
+    "."
+  );
+}
+
+export function checksOf(n: number, extent: string): Check[] {
   const found: Check[] = [];
   const name = metric("answer_shift") ? "answer_shift" : "squared_error";
   const unit = name === "answer_shift" && explained()?.unit ? " " + explained()?.unit : "";
   const [shift, random] = [valueOf(name, n), valueOf(name + "/random", n)];
-  if (finite(shift) && finite(random))
+  if (extent && finite(shift) && finite(random))
     found.push({
       good: shift > random && shift > 0,
-      text:
-        "Without its cells the answer moves back by " +
-        roughly(shift) +
-        unit +
-        "; without as many random cells by " +
-        roughly(random) +
-        ".",
+      text: removalWords(n, extent, shift, random, unit),
     });
   const certainty = valueOf("certainty", n);
   if (finite(certainty))
     found.push({
       good: certainty >= 0.7 ? true : certainty >= 0.5 ? null : false,
-      text: "A highlighted cell is salient with a probability of " + percent(certainty) + " on average.",
+      text:
+        "Its highlighted cells matter to the model with a probability of " +
+        percent(certainty) +
+        " on average.",
     });
   const converged = valueOf("converged", n);
   if (converged !== undefined && converged !== null)
     found.push({
       good: Boolean(converged),
-      text: converged
-        ? "The first cells of the ranking hold the answer."
-        : "The ranking does not hold the answer well.",
+      text: converged ? "Its first cells hold the answer." : "Its first cells do not hold the answer well.",
     });
   for (const [name, text] of [
     ["constant_prediction", "The answer is that of its reference: there is nothing to explain."],
@@ -52,9 +86,9 @@ export function checksOf(n: number): Check[] {
   return found;
 }
 
-export function trustCard(n: number): HTMLElement | null {
+export function trustCard(n: number, extent: string): HTMLElement | null {
   if (targetShown()) return null; // the checks are of the target that was evaluated
-  const checks = checksOf(n);
+  const checks = checksOf(n, extent);
   if (!checks.length) return null;
   const bad = checks.filter((check) => check.good === false).length;
   const open = checks.filter((check) => check.good === null).length;
@@ -87,7 +121,7 @@ export function trustCard(n: number): HTMLElement | null {
     ),
     h("p", {
       class: "note",
-      text: "A mask explains the model, not the patient: it shows what the model used, not what caused the outcome.",
+      text: "It shows what the model used, not what caused the outcome.",
     }),
   );
 }

@@ -13,9 +13,9 @@ describe("numbers", () => {
   ])("numeral(%s) is %s", (value, text) => expect(numeral(value)).toBe(text));
 
   it("never says that a probability is certain because it was rounded", () => {
-    expect(chance(0.99999)).toBe("> 0.999");
-    expect(chance(0.00001)).toBe("< 0.001");
-    expect(chance(1)).toBe("1.000");
+    expect(chance(0.99999)).toBe(">\u00a099.9\u00a0%");
+    expect(chance(0.00001)).toBe("<\u00a00.1\u00a0%");
+    expect([0, 0.0312, 1].map(chance)).toEqual(["0.0\u00a0%", "3.1\u00a0%", "100.0\u00a0%"]);
   });
 
   it("keeps small shares apart from nothing", () => {

@@ -11,30 +11,25 @@ describe("words", () => {
     const open = testWords({ ...base, controls: { random: [0.1, 0.001], other: [0.2, 0.2] } });
     expect(open).toMatchObject({ good: false, text: "not shown to be better than another instance's mask" });
     expect(testWords({ ...base, controls: { random: [0.1, null] } }).details[0]).toContain(
-      "Too few instances",
+      "too few instances",
     );
   });
 
-  it("says what was compared and what the p-value is of", () => {
+  it("says what was compared and the p-value", () => {
     const paired = { shift: 0.391, low: 0.1, high: 0.6, instances: 40, controls: { random: [-0.002, 0.84] } };
     const { good, text, details } = testWords(paired as never);
-    expect(details).toEqual([
-      "Masks 0.391, random cells \u22120.002 (means of 40 instances). Masks higher: p = 0.840 " +
-        "(one-sided Wilcoxon test, paired by instance).",
-    ]);
+    expect(details).toEqual(["random cells \u22120.002, p = 0.840"]);
     expect([good, text]).toEqual([false, "not shown to be better than random cells"]);
-    const lower = testWords({ ...paired, shift: null } as never, {
-      kind: "share",
-      own: 0.25,
-      better: "lower",
-    });
-    expect(lower.details[0]).toMatch(/^Masks 25.%, .* Masks lower: p =/);
+    const shares = { ...paired, controls: { random: [0.97, 0.0001] } };
+    expect(testWords(shares as never, "share").details[0]).toMatch(/^random cells 97.%, p < 0.001$/);
   });
 
-  it("keeps the channels that matter, and never none", () => {
+  it("keeps the channels that matter, and the greatest where many share the answer", () => {
     const share = (c: number, sum: number) => ({ c, sum, share: 0, spread: 0, when: "" });
-    expect(notable([share(0, 2), share(1, -1), share(2, 0.001)]).map((one) => one.c)).toEqual([0, 1]);
-    expect(notable([share(3, 0), share(4, 0)]).map((one) => one.c)).toEqual([3]);
+    const kept = (sums: number[]) => notable(sums.map((sum, c) => share(c, sum))).map((one) => one.c);
+    expect(kept([2, -1, 0.001])).toEqual([0, 1]);
+    expect(kept([1.2, ...Array.from({ length: 30 }, () => -1)])).toEqual([0, 1, 2]);
+    expect(kept([0, 0])).toEqual([0, 1]);
   });
 
   it("names the hours of a channel", () => {

@@ -9,6 +9,7 @@ import mlflow
 import pytest
 import torch
 from audit_hospital import SETTINGS, Lactate, hospital, register
+from stores import new_store
 
 from dynamask_mlflow.audit import AuditConfig, AuditSource, build_reference
 
@@ -48,7 +49,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("audits")
     torch.set_num_threads(1)
     before = mlflow.get_tracking_uri()
-    mlflow.set_tracking_uri(f"sqlite:///{folder}/mlflow.db")
+    mlflow.set_tracking_uri(new_store(folder))
     mlflow.create_experiment("models", artifact_location=str(folder / "artifacts"))
     mlflow.create_experiment("dynamask-audits", artifact_location=str(folder / "artifacts"))
     mlflow.set_experiment("models")

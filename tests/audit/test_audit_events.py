@@ -58,12 +58,12 @@ def test_a_month_in_fahrenheit_is_traced_to_its_item_by_the_command(place, tmp_p
     verdict = json.loads(result.output[result.output.index("{") :])
     assert any(v["kind"] == "inputs" and v["subject"] == "Temp" for v in verdict["violations"])
     # The proven cause comes first, with both medians; SpO2, though more rests on it, after it.
-    assert verdict["diagnosis"][0].startswith("This fits another unit for Temp: it is charted, but with other values")
+    assert verdict["diagnosis"][0].startswith("This fits another unit for Temp: it is measured, but with other values")
     assert "median 9" in verdict["diagnosis"][0]
     assert "before 37" in verdict["diagnosis"][0]
     assert any(step.startswith("Temp: correct the unit") for step in verdict["steps"])
     told = " ".join(verdict["places"])
     assert "Temp (gaps)" in told
     # Celsius codes hold Fahrenheit: 98 instead of 37 degrees; the Fahrenheit codes are gone.
-    assert "the median of the charted values is 9" in told
+    assert "the median of the recorded values is 9" in told
     assert "is gone" in told

@@ -15,7 +15,7 @@ from test_audit_predictions import ward
 
 from dynamask_mlflow.audit import AuditConfig, AuditError, GateLimits, GateState, run_gate
 from dynamask_mlflow.audit import statistics as s
-from dynamask_mlflow.audit.gate import judge_versions
+from dynamask_mlflow.audit.gate import check_versions
 from dynamask_mlflow.audit.models import ModelRef
 from dynamask_mlflow.cli import main
 
@@ -23,7 +23,7 @@ OLD, NEW = ModelRef("icu", "1", "m-1"), ModelRef("icu", "2", "m-2")
 
 
 def judge(before, now, **limits):
-    return judge_versions(before, now, NEW, OLD, "2026-03", GateLimits(**limits), AuditConfig())
+    return check_versions(before, now, NEW, OLD, "2026-03", GateLimits(**limits), AuditConfig())
 
 
 def test_the_same_version_passes_every_check():

@@ -135,7 +135,7 @@ def test_fifteen_processes_at_once_get_one_run(place, tmp_path, stores):
     folder = tmp_path / "race"
     folder.mkdir()
     subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", RACE, place.uri, "15", stores, str(folder)], check=True, timeout=300
+        [sys.executable, "-W", "ignore", "-c", RACE, place.uri, "15", stores, str(folder)], check=True, timeout=900
     )
     got = {path.read_text() for path in folder.glob("got-*")}
     assert len(list(folder.glob("got-*"))) == 15

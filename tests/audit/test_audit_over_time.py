@@ -7,13 +7,15 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 
 import mlflow
 import pytest
 from audit_hospital import hospital
 
-from dynamask_mlflow.audit import NoDataError, State, audit_history, run_audit, state_of_version
+from dynamask_mlflow.audit import AuditConfig, NoDataError, State, audit_history, run_audit, state_of_version
 from dynamask_mlflow.audit.alerts import Notice, due_notices, mark_alerted, notices_of
+from dynamask_mlflow.audit.compare_shards import trend_entries
 from dynamask_mlflow.audit.history import AuditEntry, episodes, jaccard
 
 MODEL = "models:/icu@champion"
@@ -120,6 +122,15 @@ def test_auditing_an_old_window_later_changes_no_headline_and_alerts_are_cleared
     text = version().description
     assert text.index("| 2026-02 | ok |") < text.index("| 2026-03 | drift |") < text.index("| 2026-06 | ok |")
     assert "### Explanation audit: ok" in text
+
+
+def test_a_window_whose_outcomes_warned_on_their_own_is_in_no_later_trend():
+    def month(number: int, p: float) -> AuditEntry:
+        return replace(entry(f"2026-0{number}", "ok"), metrics={"void": 0.0, "calibration_p_value": p})
+
+    months = [month(number, 1e-5 if number == 3 else 0.2) for number in range(1, 6)]
+    chosen = trend_entries("2026-06", "r", AuditConfig(trend_window=4), months)
+    assert [each.window for each in chosen] == ["2026-05", "2026-04", "2026-02"]
 
 
 def test_due_notices_come_from_the_runs_and_are_told_once(place):

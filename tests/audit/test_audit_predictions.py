@@ -121,7 +121,10 @@ def with_numbers(part: ExplainedWindow, **numbers) -> ExplainedWindow:
 def test_nothing_changed_is_still_ok_and_says_what_became_of_the_risk():
     verdict = judge(ward(150, 2))
     assert verdict.state == State.OK, verdict.reasons
-    assert any(reason.startswith("No move of the mean predicted risk is proven: .") for reason in verdict.reasons)
+    assert any(
+        reason.startswith("No move of the mean predicted risk is proven at the level of an audit: .")
+        for reason in verdict.reasons
+    )
     assert verdict.metrics["predicted"] == pytest.approx(ward(150, 2).numbers["risk"].mean())
 
 
@@ -151,7 +154,7 @@ def test_thinner_charting_and_other_patients_are_told_apart():
     now = ward(150, 2)
     thinner = judge(replace(now, missing=np.minimum(1, now.missing + np.array([0.6, 0, 0, 0]))))
     assert thinner.state == State.WARNING
-    assert any("thinner charting" in hint and "Lactate" in hint for hint in thinner.diagnosis)
+    assert any("fewer measurements" in hint and "Lactate" in hint for hint in thinner.diagnosis)
     patients = judge(replace(now, values=now.values + 0.7))
     assert any("case mix" in hint and "calibrated as before" in hint for hint in patients.diagnosis)
 
@@ -168,7 +171,7 @@ def test_gaps_of_values_in_another_unit_are_not_called_thinner_charting_where_ra
     hints = evaluate_verdict(result, CONFIG, culprits).diagnosis
     (unit,) = [hint for hint in hints if "another unit for Temp" in hint]
     assert "item 223762: median 98.6, before 37" in unit
-    (thinner,) = [hint for hint in hints if hint.startswith("This fits thinner charting")]
+    (thinner,) = [hint for hint in hints if hint.startswith("This fits fewer measurements")]
     assert "Lactate" in thinner
     assert "Temp" not in thinner
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import mlflow
 import pytest
 from audit_hospital import SETTINGS, Lactate, hospital, register
+from stores import new_store
 
 from dynamask_mlflow.audit import (
     AuditConfig,
@@ -33,7 +34,7 @@ def test_a_lost_server_costs_nothing_but_a_second_try(tmp_path, monkeypatch):
 
     for name in ("MAX_RETRIES", "BACKOFF_FACTOR"):
         monkeypatch.setenv(f"MLFLOW_HTTP_REQUEST_{name}", "1")
-    backend, files = f"sqlite:///{tmp_path}/server.db", tmp_path / "artifacts"
+    backend, files = new_store(tmp_path, "server.db"), tmp_path / "artifacts"
     server = start_mlflow(backend, files, tmp_path / "log")
     port = int(server.url.rpartition(":")[2])
     before = mlflow.get_tracking_uri()

@@ -10,7 +10,7 @@ import pytest
 from audit_hospital import hospital
 from test_audit_verdict import CONFIG, stays
 
-from dynamask_mlflow.audit import AuditError, State, build_reference, run_audit
+from dynamask_mlflow.audit import AuditError, State, add_labels, build_reference, run_audit
 from dynamask_mlflow.audit import statistics as s
 from dynamask_mlflow.audit.comparison import compare_subgroups, compare_windows
 from dynamask_mlflow.audit.items import ItemRows
@@ -145,8 +145,8 @@ def test_a_fault_under_one_item_id_is_placed_there_and_new_codes_are_told():
     found = s.smallest_slice(rows)
     assert found.names == ("item 2",)
     assert found.inside == pytest.approx(-0.5, abs=0.05)
-    assert [item.sentence() for item in table.news()] == [
-        "Under item 2 the median of the charted values is 100.1, before 199.9.",
+    assert [item.sentence() for item in table.compared if item.changed] == [
+        "Under item 2 the median of the recorded values is 100.1, before 199.9.",
         "Item 3 is new: it is in 100 % of the stays.",
     ]
 
@@ -168,5 +168,8 @@ def test_an_audit_by_groups_names_the_ward_of_a_fault(place, tmp_path):
     assert verdict.culprit[0] == "unit MICU"
     assert any("sits in unit MICU" in text for text in verdict.places)
     assert any(violation.kind == "subgroup" and violation.subject == "unit MICU" for violation in verdict.violations)
+    outcomes = {str(stay): float(outcome) for stay, outcome in zip(whole.ids, 1 - whole.labels, strict=True)}
+    (again,) = add_labels("icu", outcomes)
+    assert (again.verdict.places, again.verdict.culprit) == (verdict.places, verdict.culprit)
     with pytest.raises(AuditError, match="by attributes of the stays"):
         run_audit("models:/icu@champion", data, "2026-02", **place.options(by=("colour",)))

@@ -107,7 +107,7 @@ def test_a_dirty_canary_voids_even_a_drift():
     verdict = judge(stays(150, 2, mean=(3, 4, 2, 1)), canary=dirty)
     assert verdict.state == "inconclusive"
     assert verdict.violations[0].kind == "canary"
-    assert verdict.metrics["void"] == 1
+    assert verdict.metrics["invalidated"] == 1
 
 
 @pytest.mark.parametrize(

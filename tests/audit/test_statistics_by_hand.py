@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from dynamask_mlflow.audit import statistics as s
 from dynamask_mlflow.audit.statistics.canary import rounding_limit, rounding_noise
@@ -12,7 +13,7 @@ from dynamask_mlflow.audit.statistics.groups import Group, group_differences, gr
 from dynamask_mlflow.audit.statistics.inputs import decile_codes, decile_edges, input_test
 from dynamask_mlflow.audit.statistics.marginals import attention
 from dynamask_mlflow.audit.statistics.performance import recalibrated, regression_scores, weighted_residuals
-from dynamask_mlflow.audit.statistics.permutation import mean_gaps, permuted_labels
+from dynamask_mlflow.audit.statistics.permutation import FEW, mean_gaps, permuted_labels
 from dynamask_mlflow.audit.statistics.predictions import prediction_test
 from dynamask_mlflow.audit.statistics.quality import compare_means, quality_test
 from dynamask_mlflow.audit.statistics.slice_inputs import slice_input_test
@@ -276,3 +277,38 @@ def test_how_far_the_distribution_of_predictions_lies_from_its_past() -> None:
     assert test.stays == (3, 3)
     assert (test.mean.reference, test.mean.current) == (pytest.approx(0.2), pytest.approx(0.3))
     assert (test.above[0.3].reference, test.above[0.3].current) == (pytest.approx(1 / 3), pytest.approx(2 / 3))
+
+
+@pytest.mark.parametrize(
+    ("count", "p_value", "expected"), [(FEW, 0.0, [1]), (FEW + 1, 0.05, [1, 2]), (FEW + 1, 0.051, [1])]
+)
+def test_all_permutations_are_asked_where_a_few_leave_it_open(count: int, p_value: float, expected: list[int]) -> None:
+    asked = []
+
+    def test(labels: np.ndarray) -> float:
+        asked.append(1 if len(labels) == FEW + 1 else 2)
+        return p_value
+
+    draws = s.Permutations(np.array([False, True]), np.arange(2), count, 0)
+    assert draws.staged(test, lambda found: found) == p_value
+    assert asked == expected
+
+
+def test_two_predictions_of_the_same_stays() -> None:
+    patients = np.array(["a", "a", "b"])
+    shift = s.paired_shift(np.array([0.1, 0.2, 0.3]), np.array([0.2, 0.2, 0.5]), patients)
+    # Gaps of .1, 0 and .2 around their mean .1: (0 - .1) / 3 of patient a, .1 / 3 of b; two patients over one less.
+    margin = Z975 * np.sqrt(2 * (0.1 / 3) ** 2 * 2 / 1)
+    assert (shift.reference, shift.current) == (pytest.approx(0.2), pytest.approx(0.3))
+    assert (shift.low, shift.high) == (pytest.approx(0.1 - margin), pytest.approx(0.1 + margin))
+
+
+def test_masks_against_controls() -> None:
+    own = np.array([2.0, 3, 4, 1, np.nan])
+    found = s.check_trust(own, np.array([1.0, 3, 2, 2, 0]), np.zeros(5), alpha=0.05, minimum=4)
+    assert (found.wins_other, found.wins_mean_map, found.instances, found.enough) == (2.5 / 4, 1.0, 4, True)
+    # Differences 1, 2 and -1 have ranks 1.5, 3 and 1.5: their positive ranks sum to 4.5 of 6, by a normal of mean 3.
+    variance = (3 * 4 * 7 - (2**3 - 2) / 2) / 24
+    assert found.p_other == pytest.approx(norm.sf((4.5 - 3 - 0.5) / np.sqrt(variance)))
+    assert not found.trusted
+    assert not s.check_trust(own, np.zeros(5), np.zeros(5), alpha=0.05, minimum=5).enough

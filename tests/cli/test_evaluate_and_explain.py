@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 import torch
 from click.testing import CliRunner, Result
+from stores import new_store
 
 import dynamask_mlflow
 from dynamask_mlflow import Masks
@@ -39,7 +40,7 @@ def _x() -> np.ndarray:
 @pytest.fixture(scope="module")
 def registry(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("registry")
-    uri = f"sqlite:///{folder / 'mlflow.db'}"
+    uri = new_store(folder)
     before = mlflow.get_tracking_uri()
     mlflow.set_tracking_uri(uri)
     mlflow.create_experiment("dynamask", artifact_location=(folder / "artifacts").as_uri())

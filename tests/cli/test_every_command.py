@@ -10,6 +10,7 @@ import click
 import mlflow
 import pytest
 from click.testing import CliRunner
+from stores import new_store
 
 from dynamask_mlflow.cli import main
 
@@ -51,7 +52,7 @@ def test_every_command_that_gives_a_result_prints_it_as_json() -> None:
 def test_tables_to_a_registered_model_as_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("duckdb")
     monkeypatch.chdir(tmp_path)
-    small = ["--units", "4", "--epochs", "1", "--tracking-uri", f"sqlite:///{tmp_path / 'mlflow.db'}"]
+    small = ["--units", "4", "--epochs", "1", "--tracking-uri", new_store(tmp_path)]
     found = [
         json.loads(CliRunner().invoke(main, [*command, "--json"]).stdout)
         for command in (

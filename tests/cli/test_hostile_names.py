@@ -9,6 +9,7 @@ import click
 import mlflow
 import pytest
 from click.testing import CliRunner
+from stores import new_store
 
 from dynamask_mlflow._printable import printable
 from dynamask_mlflow.cli import main
@@ -62,7 +63,7 @@ CASES = list(_cases())
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return f"sqlite:///{tmp_path_factory.mktemp('mlflow')}/mlflow.db"
+    return new_store(tmp_path_factory.mktemp("mlflow"))
 
 
 @pytest.mark.parametrize(("path", "arguments", "option"), CASES, ids=[f"{' '.join(p)} {o}" for p, _, o in CASES])

@@ -12,6 +12,7 @@ import mlflow
 import numpy as np
 import pytest
 import torch
+from stores import new_store
 
 import dynamask_mlflow
 
@@ -32,7 +33,7 @@ def test_json_is_alone_on_stdout_and_nothing_is_left_behind(tmp_path: Path) -> N
     temporary = tmp_path / "tmp"
     temporary.mkdir()
     before = mlflow.get_tracking_uri()
-    with mlflow_server(f"sqlite:///{tmp_path}/mlflow.db", tmp_path) as server:
+    with mlflow_server(new_store(tmp_path), tmp_path) as server:
         try:
             mlflow.set_tracking_uri(server.url)
             dynamask_mlflow.log_model(

@@ -9,6 +9,7 @@ import mlflow
 import numpy as np
 import pandas as pd
 import torch
+from stores import new_store
 from torch import nn
 
 import dynamask_mlflow
@@ -78,7 +79,7 @@ def make(folder: Path) -> dict[str, Any]:
     """Write dataset and registry into `folder`; returns the names that the pages use."""
     stays = dataset()
     stays.save(folder / "icu")
-    uri = f"sqlite:///{folder / 'mlflow.db'}"
+    uri = new_store(folder)
     mlflow.set_tracking_uri(uri)
     mlflow.set_registry_uri(uri)
     for name in ("dynamask", "dynamask-audits"):

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from mlflow import MlflowClient
+from stores import new_store
 
 from dynamask_mlflow.experiments import tracking
 from dynamask_mlflow.experiments.protocol import run_experiment
@@ -24,7 +25,7 @@ def whole(model: Any, x: np.ndarray, **options: Any) -> Masks:
 
 @pytest.fixture
 def client(tmp_path: Path) -> MlflowClient:
-    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    uri = new_store(tmp_path)
     made = MlflowClient(tracking_uri=uri, registry_uri=uri)
     made.create_experiment(MLFLOW_EXPERIMENT, artifact_location=(tmp_path / "artifacts").as_uri())
     return made

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from mlflow import MlflowClient
+from stores import new_store
 
 from dynamask_mlflow.cli.experiment import experiment as experiment_command
 from dynamask_mlflow.experiments.protocol import run_experiment
@@ -41,7 +42,7 @@ def log(uri: str, methods: list[str], seeds: list[int], *, quick: bool = False, 
 @pytest.fixture(scope="module")
 def uri(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("store")
-    address = f"sqlite:///{folder}/mlflow.db"
+    address = new_store(folder)
     client = MlflowClient(tracking_uri=address)
     client.create_experiment(MLFLOW_EXPERIMENT, artifact_location=(folder / "artifacts").as_uri())
     log(address, ["nested", "ig"], [0, 1])
@@ -94,13 +95,13 @@ def test_the_command_writes_the_page_and_explains_an_empty_store(uri: str, tmp_p
     assert page.read_text().startswith("# Results")
     (picture,) = (tmp_path / "deep" / "images").iterdir()
     assert f"(images/{picture.name})" in page.read_text()
-    empty = CliRunner().invoke(experiment_command, ["results", "--tracking-uri", f"sqlite:///{tmp_path}/none.db"])
+    empty = CliRunner().invoke(experiment_command, ["results", "--tracking-uri", new_store(tmp_path, "none.db")])
     assert empty.exit_code == 3
     assert "with logged runs, but there is none" in empty.output
 
 
 def test_a_dear_rival_is_compared_on_its_own_few_instances(tmp_path: Path) -> None:
-    address = f"sqlite:///{tmp_path}/mlflow.db"
+    address = new_store(tmp_path)
     MlflowClient(tracking_uri=address).create_experiment(MLFLOW_EXPERIMENT, artifact_location=tmp_path.as_uri())
     log(address, ["nested", "ig"], [0], instances=3)
     log(address, ["nested", "fo"], [0], instances=2)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from mlflow import MlflowClient
+from stores import new_store
 
 from dynamask_mlflow._method_table import SALIENCY_METHODS
 from dynamask_mlflow.cli.experiment import experiment as experiment_command
@@ -32,7 +33,7 @@ def truth(model: Any, x: np.ndarray, *, method: str, **options: Any) -> Masks:
 
 @pytest.fixture
 def client(tmp_path: Path) -> MlflowClient:
-    made = MlflowClient(tracking_uri=f"sqlite:///{tmp_path}/mlflow.db")
+    made = MlflowClient(tracking_uri=new_store(tmp_path))
     made.create_experiment(MLFLOW_EXPERIMENT, artifact_location=(tmp_path / "artifacts").as_uri())
     return made
 

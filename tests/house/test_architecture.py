@@ -53,7 +53,7 @@ FORBIDDEN = {
 # Rooms within a room that compute behind one door, their `__init__`: what of the room around them they use.
 INNER = {
     "audit/statistics": set(),
-    "audit/comparison": {"config", "explained_window", "statistics"},
+    "audit/comparison": {"artifacts", "config", "explained_window", "statistics"},
     "audit/verdict": {"comparison", "config", "culprit", "identity", "items", "statistics"},
 }
 # Beside the rooms, these files may name rooms, as text or for type checkers: the front door and the table of methods.

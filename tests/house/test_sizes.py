@@ -21,11 +21,6 @@ EXEMPT = {
     "orchestration/reference_dag.py:build_reference_dag": "settings of a DAG by keyword",
     "orchestration/group.py:audit_task_group": "settings of a task group by keyword",
 }
-# To be taken apart; nothing is added here.
-TOO_MANY = {
-    "experiments/arena/events.py:one_motif": 8,
-    "saliency/extrmask.py:extremal_mask": 11,
-}
 
 
 def is_command(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
@@ -57,12 +52,5 @@ def test_a_file_is_short() -> None:
 
 
 def test_a_function_takes_few_parameters() -> None:
-    found = long_signatures()
-    more = {name: n for name, n in found.items() if n > TOO_MANY.get(name, MOST_PARAMETERS)}
+    more = long_signatures()
     assert not more, f"Expected at most {MOST_PARAMETERS} parameters, but got {more}: group them in a dataclass"
-
-
-def test_the_list_of_long_signatures_only_shrinks() -> None:
-    found = long_signatures()
-    gone = {name for name, n in TOO_MANY.items() if found.get(name, 0) < n}
-    assert not gone, f"No longer as long as TOO_MANY says, take them out or lower them: {sorted(gone)}"

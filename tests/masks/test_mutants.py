@@ -69,10 +69,15 @@ def zero_unless_the_median_is_beyond_four(patch: Patch) -> None:
 
 
 def no_segments(patch: Patch) -> None:
-    patch.setattr(ordering, "SETTLED", -2.0)
+    patch.setattr(ordering, "TOLERANCE", np.inf)
+
+
+def one_side_of_a_value(patch: Patch) -> None:
+    patch.setattr(sequence_answer, "AGAINST_OF_VALUES", 0.5)
 
 
 def challenger_always_wins(patch: Patch) -> None:
+    patch.setattr(ordering, "TOLERANCE", -1.0)
     patch.setattr(ordering, "challenger_weight", lambda present, _: torch.ones_like(present))
 
 
@@ -155,6 +160,8 @@ def no_normaliser(patch: Patch) -> None:
         (zero_unless_the_median_is_beyond_four, "off zero", "ranking"),
         (no_segments, "segment", "ranking"),
         (no_segments, "one event", "ranking"),
+        (one_side_of_a_value, "both signs", "ranking"),
+        (one_side_of_a_value, "both signs", "cells"),
         (challenger_always_wins, "several events", "ranking"),
         (challenger_always_wins, "spikes", "cells"),
         (challenger_never_wins, "segment", "ranking"),

@@ -73,7 +73,7 @@ def test_the_nested_fit_is_not_tried_in_a_hurry(monkeypatch: pytest.MonkeyPatch)
 def test_a_challenger_that_holds_less_changes_next_to_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     nature = spikes()
     alone = ordered(nature.model, nature.x)
-    monkeypatch.setattr(ordering, "SETTLED", 2.0)
+    monkeypatch.setattr(ordering, "TOLERANCE", -1.0)
     monkeypatch.setattr(ordering, "segment_scores", nonsense)
     challenged = ordered(nature.model, nature.x)
     assert (challenged.winner == 0).all()
@@ -81,7 +81,7 @@ def test_a_challenger_that_holds_less_changes_next_to_nothing(monkeypatch: pytes
     torch.testing.assert_close(challenged.hold, alone.hold)
 
 
-def test_settled_instances_are_not_challenged(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gradients_whose_integrals_sum_to_the_departure_are_not_challenged(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[int] = []
 
     def counted(departure: Departure, *_: object) -> Tensor:
@@ -94,7 +94,7 @@ def test_settled_instances_are_not_challenged(monkeypatch: pytest.MonkeyPatch) -
     x[:, 3, 1] = 1
     result = ordered(lambda z: torch.stack([0 * z[:, 3, 1], z[:, 3, 1]], 1), x)
     assert tried == []
-    assert (result.hold > ordering.SETTLED).all()
+    assert (result.winner == 0).all()
 
 
 def test_where_nothing_departs_nothing_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -120,6 +120,21 @@ def constant_level() -> Nature:
     return Nature(level, x, cells(x, read, 2), {"operators": ["time_mean", "zero"]})
 
 
+def both_signs() -> Nature:
+    """A value that two events raise and one lowers. The model also reads a little of every other cell."""
+
+    def value(x: Tensor) -> Tensor:
+        heard = torch.sign(x) * torch.relu(x.abs() - 1.5) + 0.15 * torch.tanh(x)
+        return heard[:, :, 1].sum(1) + 0.1 * x[:, :, 3].sum(1)
+
+    x = 0.7 * gaussian(6, seed=3)
+    truth = np.zeros(x.shape, dtype=bool)
+    for start, height in ((3, 2.5), (11, -2.5), (20, 3.0)):
+        x[:, start : start + 4, 1] += height
+        truth[:, start : start + 4, 1] = True
+    return Nature(value, x, truth, {"task": "regression"})
+
+
 def least_variance(x: Tensor, width: int = 12) -> Tensor:
     """(B,): the least variance of channel 1 within a window."""
     series = x[:, None, :, 1]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import mlflow
 import pytest
+from stores import new_store
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
 
@@ -16,7 +17,7 @@ NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     before = mlflow.get_tracking_uri(), mlflow.get_registry_uri()
     folder = tmp_path_factory.mktemp("notebooks")
-    uri = f"sqlite:///{folder / 'mlflow.db'}"
+    uri = new_store(folder)
     mlflow.set_tracking_uri(uri)
     mlflow.set_registry_uri(uri)
     for name in ("dynamask", "dynamask-audits", "notebooks"):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from stores import new_store
 from torch import Tensor, nn
 from ward_settings import SETTINGS
 
@@ -97,7 +98,7 @@ def register(uri: str, artifacts: Path, model: str = MODEL) -> None:
 def make_ward(root: Path) -> str:
     """Data, a registered model and its reference, in a sqlite MLflow. Returns the reference's run."""
     data = build_ward(root / "data")
-    uri = f"sqlite:///{root}/mlflow.db"
+    uri = new_store(root)
     register(uri, root / "artifacts")
     return make_reference(uri, data, root / "store")
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from stores import new_store
+
 MODEL = "hospital-risk"
 STAYS = 1600
 
@@ -30,7 +32,7 @@ def make_hospital(root: Path) -> None:
         (parts[1].x, parts[1].labels),
         TrainConfig(units=16, epochs=6, patience=6, seed=0, threads=1),
     )
-    open_registry(f"sqlite:///{root}/mlflow.db", root / "artifacts")
+    open_registry(new_store(root), root / "artifacts")
     with mlflow.start_run():
         dynamask_mlflow.log_model(
             trained.model.eval(),

@@ -24,7 +24,7 @@ print(json.dumps(sorted(m.partition(".")[0] for m in sys.modules)))
 
 def test_dag_files_parse_without_torch_and_mlflow() -> None:
     files = sorted(map(str, DAGS.glob("*.py")))
-    assert len(files) == 4
+    assert len(files) == 5
     done = subprocess.run([sys.executable, "-c", PARSE, *files], capture_output=True, text=True, check=True)
     found = json.loads(done.stdout.splitlines()[-1])
     assert not HEAVY & set(found)
@@ -56,7 +56,8 @@ def bag(airflow_db):
 
 def test_every_dag_loads_without_errors_and_explains_itself(bag) -> None:
     assert bag.import_errors == {}
-    assert set(bag.dags) == {"dataset_build", "explanation_audit", "explanation_reference", "paper_experiments"}
+    audits = {"explanation_audit", "explanation_reconcile", "explanation_reference"}
+    assert set(bag.dags) == {*audits, "dataset_build", "paper_experiments"}
     for dag in bag.dags.values():
         assert dag.doc_md
         for param in map(dag.params.get_param, dag.params):
@@ -76,6 +77,14 @@ def test_the_shape_of_an_audit(bag) -> None:
     assert [link.name for link in dag.get_task("report").operator_extra_links] == ["MLflow run"]
     assert dag.max_active_runs == 1
     assert all(task.execution_timeout for task in dag.tasks)
+
+
+def test_a_form_is_stored_once_and_not_with_each_task(bag) -> None:
+    for dag in bag.dags.values():
+        if dag.dag_id.startswith("explanation_"):
+            assert all(not task.params for task in dag.tasks)
+            assert all(not getattr(task, "multiple_outputs", False) for task in dag.tasks)
+    assert "window" in bag.dags["explanation_audit"].params
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -211,6 +212,25 @@ def test_a_version_gets_its_reference_once(dags, ward) -> None:
     run = dags["ward_reference"].test(logical_date=month(2), run_conf={"model": "models:/ward-risk/2"})
     assert str(run.state) == "success"
     assert "dynamask.reference_run_id" in client.get_model_version("ward-risk", "2").tags
+
+
+def test_months_without_an_audit_get_one_each(dags, ward, monkeypatch: pytest.MonkeyPatch) -> None:
+    from airflow.models import DagRun
+    from airflow.utils.session import create_session
+
+    from dynamask_mlflow import audit
+
+    later = datetime(2027, 1, 1)  # whatever the day of the test, the ward's months are over
+    monkeypatch.setattr(audit, "pending_windows", partial(audit.pending_windows, now=later), raising=False)
+    run = dags["ward_reconcile"].test(logical_date=month(7))
+    assert {name: state for name, state in states(run).items() if name != "pending"} == {
+        "audit[0]": "success",
+        "audit[1]": "success",
+    }
+    with create_session() as session:
+        started = session.query(DagRun).filter(DagRun.dag_id == "ward_lenient", DagRun.run_id.like("reconcile__%"))
+        windows = [each.conf["window"] for each in started.order_by(DagRun.run_id)]
+    assert windows == ["2025-06", "2026-01"]  # the reference is of "all", so that no month is its own
 
 
 def test_a_gate_lets_the_same_version_pass_and_fails_where_it_cannot_tell(dags, ward) -> None:

@@ -106,7 +106,7 @@ def test_padding_and_filled_in_cells_differ_in_looks_and_words(watch: Any) -> No
     assert told[2:4] == [nothing, "not measured, filled in"]
     assert told[5:] == [nothing, *["after the end of this series"] * 2]
     assert page.get_by_text("Hatched: after the end of this series.").count() == 1
-    assert page.locator(".who .badge").last.inner_text() == "6 steps"
+    assert page.locator(".who .badge").last.inner_text() == "steps 0 to 5"
     assert complaints == []
     share = """(node, [t0, t1]) => {
       const g = JSON.parse(node.dataset.plot), ratio = window.devicePixelRatio || 1;
@@ -156,17 +156,16 @@ def test_a_thousand_instances_draw_only_the_rows_in_sight(watch: Any) -> None:
     assert complaints == []
 
 
-def test_picking_an_instance_shows_its_prediction_with_and_without_the_mask(watch: Any) -> None:
+def test_picking_an_instance_shows_its_prediction(watch: Any) -> None:
     data = icu_report(20)
     page, _ = watch(render_report(data))
     page.click("#tab-instances")
     page.select_option("select[aria-label='Sort by']", "id")
     page.get_by_role("row", name=data.ids[4]).click()
     assert page.locator(".detail h2").first.inner_text() == data.ids[4]
-    before, after = np.asarray(data.predictions)[4], np.asarray(data.predictions_without)[4]
-    sentence = page.locator(".sentence").inner_text()
-    assert f"{before:.3f}" in sentence
-    assert f"{after:.3f}" in sentence
+    assert (
+        page.locator(".said strong").inner_text() == f"{100 * np.asarray(data.predictions)[4]:.1f}\N{NO-BREAK SPACE}%"
+    )
     page.get_by_role("button", name="Next").click()
     assert page.locator(".detail h2").first.inner_text() == data.ids[5]
 
@@ -213,6 +212,7 @@ def test_the_reader_can_choose_an_area(watch: Any) -> None:
 def test_a_click_on_the_overview_lists_the_instances_that_the_channel_leads(watch: Any) -> None:
     data = icu_report(60)
     page, _ = watch(render_report(data))
+    page.click("#tab-overview")
     heat = page.locator("#panel-overview .heat")
     heat.locator(".overlay").wait_for()
     heat.focus()

@@ -63,9 +63,10 @@ def test_the_page_shows_both(watch: Any) -> None:
     page, complaints = watch(render_report(data), 1200)
     assert page.locator("#panel-compare .headline p").first.inner_text().startswith("version 2 looks differently")
     page.click("#tab-instances")
-    assert "Version 2 says 0.700." in page.locator(".detail .sentence").inner_text()
+    assert "Version 2 says 70.0\u00a0%." in page.locator(".detail .sentence").inner_text()
     page.select_option("select[aria-label='Which answer is explained']", label="version 2")
-    assert "0.700. Version 1 says 0.200." in page.locator(".detail .sentence").inner_text()
+    assert "Version 1 says 20.0\u00a0%." in page.locator(".detail .sentence").inner_text()
+    assert page.locator(".detail .said strong").inner_text() == "70.0\u00a0%"
     page.click("#tab-compare")
     with page.expect_download() as download:
         page.locator(".card", has_text="Side by side").get_by_role("button", name="Save the figure").click()

@@ -23,11 +23,14 @@ def test_the_reader_sets_two_times_and_is_told_what_moved_the_answer(watch: Any)
     page, complaints = watch(render_report(small(np.zeros((1, 8, 2)), predictions=[0.6], course=course, **names)))
     page.click("#tab-instances")
     words = page.locator(".card", has_text="What changed since?").locator(".sentence")
-    assert "From hour 6 to hour 8 the answer went from 0.200 to 0.600. Moved most by Lactate (+2)" in words.inner_text()
+    assert (
+        "From hour 6 to hour 8 it went from 20.0\u00a0% to 60.0\u00a0%, raised most by Lactate." in words.inner_text()
+    )
     page.get_by_role("slider", name="From").fill("0")
     assert "From hour 2 to hour 8" in words.inner_text()
-    assert "Lactate (+3), GCS (\N{MINUS SIGN}0.5" in words.inner_text()
+    bars = page.locator("[aria-label='What moved it'] .contribution").all_inner_texts()
+    assert [" ".join(bar.split()) for bar in bars] == ["Lactate +3.00 log-odds", "GCS \N{MINUS SIGN}0.50 log-odds"]
     page.get_by_role("slider", name="To").focus()
     page.keyboard.press("ArrowLeft")
-    assert "From hour 2 to hour 6 the answer went from 0.100 to 0.200" in words.inner_text()
+    assert "From hour 2 to hour 6 it went from 10.0\u00a0% to 20.0\u00a0%" in words.inner_text()
     assert complaints == []

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 from icu_example import icu_report
+from stores import new_store
 
 from dynamask_mlflow.report import render_report
 
@@ -56,7 +57,7 @@ def server(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[s
     ]
     stores = [
         "--backend-store-uri",
-        f"sqlite:///{home}/mlflow.db",
+        new_store(home),
         "--artifacts-destination",
         str(home / "files"),
     ]

@@ -99,10 +99,10 @@ def test_signed_cells_travel_to_the_page_and_sum_to_the_distance_from_the_refere
     data = page_of(risk, "classification")
     html = render_report(data)
     found = values_of(html)["explained"]
-    codes = np.frombuffer(blob(html, "signed"), dtype=np.int8).reshape(N, T, D).astype(np.float64)
-    cells = np.sign(codes) * (codes / 127) ** 2 * np.array(found["sizes"])[:, None, None]
+    codes = np.frombuffer(blob(html, "signed"), dtype="<i2").reshape(N, T, D).astype(np.float64)
+    cells = np.sign(codes) * (codes / 32767) ** 2 * np.array(found["sizes"])[:, None, None]
     distance = np.array(found["answer"]) - np.array(found["reference"])
-    np.testing.assert_allclose(cells.sum(axis=(1, 2)), distance, atol=0.05 * np.abs(distance).max())
+    np.testing.assert_allclose(cells.sum(axis=(1, 2)), distance, atol=0.02 * np.abs(distance).max())
     assert found["target"] == "the risk of death"
     assert found["logit"]
     assert (cells[:, 4, 0] > 0).all()

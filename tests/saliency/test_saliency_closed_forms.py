@@ -6,7 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from dynamask_mlflow.masks.errors import ModelError
-from dynamask_mlflow.saliency.extrmask import extremal_mask
+from dynamask_mlflow.masks.smoothing import smooth_in_time
+from dynamask_mlflow.saliency.extrmask import Descent, extremal_mask
 from dynamask_mlflow.saliency.fit import feature_importance_in_time
 from dynamask_mlflow.saliency.generator import Generator, condition, train_generator
 from dynamask_mlflow.saliency.gradients import deep_lift, gradient_shap, integrated_gradients
@@ -18,7 +19,6 @@ from dynamask_mlflow.saliency.occlusion import (
 from dynamask_mlflow.saliency.question import Question, ask
 from dynamask_mlflow.saliency.retain import Retain, retain_scores, train_retain
 from dynamask_mlflow.saliency.sampling import lime, random_scores, shapley_value_sampling
-from dynamask_mlflow.saliency.smoothing import smooth_over_time
 
 WEIGHTS = torch.tensor([[1.0, -2.0, 0.0], [0.5, 0.0, 3.0]])
 
@@ -233,7 +233,7 @@ def test_retain_reads_the_channel_that_the_black_box_reads() -> None:
 def test_extremal_mask_keeps_what_matters() -> None:
     outputs = lambda x: 10 * x[:, :, :1]  # noqa: E731
     x = 1 + torch.rand(2, 6, 3, generator=torch.Generator().manual_seed(0))
-    mask = extremal_mask(regression(outputs, x), x, None, seed=0, steps=200, learning_rate=0.05)
+    mask = extremal_mask(regression(outputs, x), x, None, Descent(steps=200, learning_rate=0.05))
     assert mask[..., 0].min() > 0.9
     assert mask[..., 1:].max() < 0.1
 
@@ -242,8 +242,10 @@ def test_a_named_loss_is_summed_over_the_answer_and_keeps_more() -> None:
     """As published the error is a mean over the steps; summed over 20 of them it weighs 20 times as much."""
     outputs = lambda x: x[:, :, :1]  # noqa: E731
     x = torch.linspace(0.2, 3, 20)[None, :, None] * torch.ones(1, 20, 2)
-    published = extremal_mask(regression(outputs, x), x, None, seed=0, steps=300, learning_rate=0.05)
-    summed = extremal_mask(regression(outputs, x), x, None, seed=0, steps=300, learning_rate=0.05, loss="squared")
+    published, summed = (
+        extremal_mask(regression(outputs, x), x, None, Descent(steps=300, learning_rate=0.05, loss=loss))
+        for loss in ("auto", "squared")
+    )
     assert summed[..., 0].mean() > published[..., 0].mean() + 0.1
     assert summed[..., 1].max() < 0.1
 
@@ -255,10 +257,10 @@ def test_smoothing_is_a_gaussian_mean_over_the_steps_that_exist() -> None:
     window = torch.where(torch.arange(-4, 5).abs() <= 3, g, 0.0)
     # The weights of the steps that each one sees: all seven in the middle, fewer at the edges.
     seen = torch.stack([torch.roll(torch.cat([window, torch.zeros(9)]), t)[4:13].sum() for t in range(9)])
-    torch.testing.assert_close(smooth_over_time(impulse, None, sigma=1.0)[0, :, 0], window / seen)
+    torch.testing.assert_close(smooth_in_time(impulse, 1.0, reach=3.0)[0, :, 0], window / seen)
     exists = torch.ones(1, 9, 1, dtype=torch.bool)
     exists[0, 4] = False
-    assert (smooth_over_time(impulse, exists, sigma=1.0)[0, exists[0]] == 0).all()
+    assert (smooth_in_time(impulse, 1.0, exists, reach=3.0)[0, exists[0]] == 0).all()
 
 
 def test_padding_does_not_count_in_the_answer(x: Tensor) -> None:

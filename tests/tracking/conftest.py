@@ -9,6 +9,7 @@ import pytest
 import torch
 from small_evaluations import saved_classifier
 from small_networks import GRUClassifier, trained_classifier
+from stores import new_store
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -31,10 +32,10 @@ def network() -> GRUClassifier:
 
 @pytest.fixture(scope="session")
 def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A migrated sqlite file: migrating costs seconds, copying does not."""
-    path = tmp_path_factory.mktemp("store") / "empty.db"
-    mlflow.MlflowClient(f"sqlite:///{path}").search_experiments()
-    return path
+    """A file of a store that any test may copy."""
+    folder = tmp_path_factory.mktemp("store")
+    new_store(folder)
+    return folder / "mlflow.db"
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import mlflow
 import numpy as np
 import pytest
 import torch
+from stores import new_store
 from torch import Tensor, nn
 
 from dynamask_mlflow import load_model, log_model
@@ -50,7 +51,7 @@ class ChannelsFirst(nn.Module):
 def _store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     folder: Path = tmp_path_factory.mktemp("several")
     before = mlflow.get_tracking_uri()
-    mlflow.set_tracking_uri(f"sqlite:///{folder}/mlflow.db")
+    mlflow.set_tracking_uri(new_store(folder))
     mlflow.create_experiment("several", artifact_location=(folder / "artifacts").as_uri())
     mlflow.set_experiment("several")
     yield

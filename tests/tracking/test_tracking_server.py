@@ -17,6 +17,7 @@ from click.testing import CliRunner
 from local_servers import Server, mlflow_server, start_mlflow
 from mlflow.exceptions import MlflowException
 from small_networks import NAMES, GRUClassifier, sequences
+from stores import new_store
 
 import dynamask_mlflow
 from dynamask_mlflow.cli import main
@@ -31,7 +32,7 @@ OPTIONS = {"instances": 8, "steps": 40, "images": 2}
 def sqlite_process(empty_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("server")
     shutil.copy(empty_store, folder / "mlflow.db")
-    with mlflow_server(f"sqlite:///{folder}/mlflow.db", folder) as server:
+    with mlflow_server(new_store(folder), folder) as server:
         yield server
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from stores import new_store
 
 torch = pytest.importorskip("torch")
 
@@ -131,7 +132,7 @@ def test_training_is_logged_registered_and_aliased_with_its_preprocessing(
         BuildConfig(),
     )
     dataset.save(tmp_path / "set")
-    store = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    store = new_store(tmp_path)
     before = mlflow.get_tracking_uri()
     try:
         options = [

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from open_data import open_data
 from pages import read_file
+from stores import new_store
 
 pytest.importorskip("duckdb")
 pytest.importorskip("torch")
@@ -42,7 +43,7 @@ def evaluated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Evaluated]:
     assert len(dataset.part("test")) == 800
     folder = tmp_path_factory.mktemp("physionet")
     before = mlflow.get_tracking_uri()
-    mlflow.set_tracking_uri(f"sqlite:///{folder / 'mlflow.db'}")
+    mlflow.set_tracking_uri(new_store(folder))
     try:
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(folder)

@@ -1,15 +1,6 @@
 """Two windows compared: the arrays of an audit in (`AuditArrays`), every test between them out (`ComparisonResult`)."""
 
-from dynamask_mlflow.audit.comparison.arrays import (
-    ANCHORS,
-    MADE_FROM,
-    MEASURED,
-    OTHERS,
-    REFERENCE,
-    AuditArrays,
-    MadeFrom,
-    load_arrays,
-)
+from dynamask_mlflow.audit.comparison.arrays import AuditArrays, MadeFrom, load_arrays
 from dynamask_mlflow.audit.comparison.compare import (
     compare_arrays,
     compare_windows,
@@ -27,17 +18,12 @@ from dynamask_mlflow.audit.comparison.subgroups import (
 )
 
 __all__ = [
-    "ANCHORS",
     "ATTENTION",
     "CALIBRATION",
     "FAITHFULNESS",
-    "MADE_FROM",
-    "MEASURED",
-    "OTHERS",
     "PREDICTED",
     "QUALITY_KINDS",
     "QUALITY_NAMES",
-    "REFERENCE",
     "AuditArrays",
     "ComparisonResult",
     "MadeFrom",

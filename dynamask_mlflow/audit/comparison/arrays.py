@@ -8,17 +8,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from dynamask_mlflow.audit.artifacts import ANCHORS, MADE_FROM, MEASURED, OTHERS, REFERENCE
 from dynamask_mlflow.audit.explained_window import ExplainedWindow
-
-MEASURED = "dynamask/measured.npz"
-MADE_FROM = "dynamask/made_from.json"
-# Arrays of an audit beside the window itself: name -> artifact.
-OTHERS = {
-    "canary": "dynamask/canary.npz",
-    "old_window": "dynamask/old_window.npz",
-    "new_anchors": "dynamask/new_anchors.npz",
-}
-REFERENCE, ANCHORS = "dynamask/reference.npz", "dynamask/anchors.npz"
 
 
 @dataclass(frozen=True, kw_only=True)

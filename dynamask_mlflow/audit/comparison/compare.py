@@ -12,7 +12,7 @@ from dynamask_mlflow.audit.comparison.arrays import AuditArrays
 from dynamask_mlflow.audit.comparison.result import QUALITY_KINDS, ComparisonResult
 from dynamask_mlflow.audit.comparison.subgroups import compare_subgroups
 from dynamask_mlflow.audit.config import AuditConfig
-from dynamask_mlflow.audit.explained_window import ExplainedWindow, PredictedStays
+from dynamask_mlflow.audit.explained_window import ExplainedWindow, PredictedStays, joined_attributes, members
 from dynamask_mlflow.audit.statistics import (
     CanaryResult,
     DriftTest,
@@ -89,7 +89,7 @@ def compare_windows(
         "reference_instances": int(before.sum()),
         "sampled": len(current) + len(current.failures),
         "failures": len(current.failures),
-        "first_failure": next(iter(current.failures.values()), ""),
+        "first_failure": current.first_failure,
         "idle": len(current) - int(now.sum()),
         "blockers": blockers,
         "trust": trust_of(current, config),
@@ -136,13 +136,9 @@ def tolerance_of(reference: ExplainedWindow, stays: int, config: AuditConfig) ->
 
 def slices_of(parts: Sequence[ExplainedWindow]) -> dict[str, Any]:
     """name -> which of the usable stays belong to it, for each value of each attribute that all parts have."""
-    shared = [name for name in parts[0].attributes if all(name in part.attributes for part in parts)]
-    columns = {name: np.concatenate([part.attributes[name][part.usable] for part in parts]) for name in shared}
-    return {
-        f"{name} {value}": column == value
-        for name, column in columns.items()
-        for value in sorted(set(column.tolist()) - {""})
-    }
+    usable = np.concatenate([part.usable for part in parts])
+    columns = {name: column[usable] for name, column in joined_attributes(parts).items()}
+    return {f"{name} {value}": own for name, column in columns.items() for value, own in members(column).items()}
 
 
 def _predictions(
@@ -160,7 +156,7 @@ def _predictions(
     draws = both.draws
     if np.array_equal(draws.patients, drawn.draws.patients) and np.array_equal(draws.current, drawn.draws.current):
         draws = drawn.draws  # the same stays: their permutations are there
-    task = _task(reference)
+    task = reference.task
 
     def number(name: str) -> Any:
         known = all(name in part.numbers for part in parts)
@@ -185,11 +181,7 @@ def _calibration_trend(
         return None
     both = _Pair(parts[:1], parts[1:], config, lambda part: np.isfinite(part.numbers["risk"]))
     risk, outcomes = both.join(lambda part: part.numbers["risk"]), both.join(lambda part: part.numbers["label"])
-    return staged_calibration_test(risk, outcomes, both.draws, _task(reference))
-
-
-def _task(reference: ExplainedWindow) -> str:
-    return "regression" if "squared_error" in reference.numbers else "classification"
+    return staged_calibration_test(risk, outcomes, both.draws, reference.task)
 
 
 class _Pair(Generic[Stays]):

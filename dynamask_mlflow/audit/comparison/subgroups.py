@@ -11,10 +11,9 @@ import numpy as np
 
 from dynamask_mlflow._json import plain
 from dynamask_mlflow.audit.config import AuditConfig
-from dynamask_mlflow.audit.explained_window import ExplainedWindow
+from dynamask_mlflow.audit.explained_window import ExplainedWindow, joined_attributes, members
 from dynamask_mlflow.audit.statistics import (
     FEW,
-    SETTLED,
     Bools,
     Effect,
     Floats,
@@ -84,15 +83,16 @@ def compare_subgroups(
         return None
     parts = [part.take(part.usable & np.isfinite(part.numbers["risk"])) for part in (reference, current)]
     now = np.arange(sum(map(len, parts))) >= len(parts[0])
-    members, small = _members(parts, now, config)
-    if not members:
+    groups, small = _groups(parts, now, config)
+    if not groups:
         return SubgroupTest((), (), tuple(small))
     patients = np.concatenate([part.patients for part in parts])
     numbers = _numbers(parts)
     draws = Permutations(now, patients, config.permutations, config.seed + _SEED)
-    labels, shifts = draws.few, group_drift(numbers, draws.few, patients, members)
-    if min(shift.p_value for shift in shifts) <= SETTLED:
-        labels, shifts = draws.all, group_drift(numbers, draws.all, patients, members)
+    labels, shifts = draws.staged(
+        lambda labels: (labels, group_drift(numbers, labels, patients, groups)),
+        lambda found: min(shift.p_value for shift in found[1]),
+    )
     by_channel = np.concatenate([part.by_channel for part in parts])
     summaries = [
         GroupSummary(
@@ -102,32 +102,31 @@ def compare_subgroups(
             shifts=tuple(shift for shift in shifts if shift.group == group),
             auroc=_auroc(parts[1], member[now]),
         )
-        for group, member in members.items()
+        for group, member in groups.items()
     ]
     if not within:
         return SubgroupTest(tuple(summaries), (), tuple(small))
     inside_numbers = {name: values[now] for name, values in numbers.items()}
-    inside = {group: member[now] for group, member in members.items()}
+    inside = {group: member[now] for group, member in groups.items()}
     count = min(FEW, config.permutations)
     differences = group_differences(inside_numbers, patients[now], inside, count, config.seed + _SEED)
     return SubgroupTest(tuple(summaries), tuple(differences), tuple(small))
 
 
-def _members(
+def _groups(
     parts: Sequence[ExplainedWindow], now: Bools, config: AuditConfig
 ) -> tuple[dict[Group, Bools], list[TooSmall]]:
-    members: dict[Group, Bools] = {}
+    found: dict[Group, Bools] = {}
     small = []
+    columns = joined_attributes(parts)
     for attribute in config.by:
-        column = np.concatenate([part.attributes[attribute] for part in parts])
-        for value in sorted(set(column.tolist()) - {""}):
-            group, member = Group(attribute, value), column == value
-            stays = (int((member & ~now).sum()), int((member & now).sum()))
+        for value, member in members(columns[attribute]).items():
+            group, stays = Group(attribute, value), (int((member & ~now).sum()), int((member & now).sum()))
             if min(stays) >= config.group_minimum:
-                members[group] = member
+                found[group] = member
             else:
                 small.append(TooSmall(group, stays))
-    return members, small
+    return found, small
 
 
 def _numbers(parts: Sequence[ExplainedWindow]) -> dict[str, Floats]:
@@ -150,7 +149,7 @@ def _attention(values: Floats, labels: Labels, patients: Any) -> Effect:
 
 def _auroc(current: ExplainedWindow, member: Bools) -> float | None:
     outcomes = current.numbers.get("label")
-    if outcomes is None or "squared_error" in current.numbers:
+    if outcomes is None or current.task == "regression":
         return None
     chosen = member & np.isfinite(outcomes)
     if min((outcomes[chosen] == kind).sum() for kind in (0, 1)) < _CASES:

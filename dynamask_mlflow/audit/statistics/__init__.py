@@ -36,7 +36,7 @@ from dynamask_mlflow.audit.statistics.performance import (
     regression_scores,
     weighted_residuals,
 )
-from dynamask_mlflow.audit.statistics.permutation import FEW, SETTLED, Permutations, mean_differences, permuted_labels
+from dynamask_mlflow.audit.statistics.permutation import FEW, Permutations, mean_differences, permuted_labels
 from dynamask_mlflow.audit.statistics.predictions import (
     PredictionTest,
     Shift,
@@ -57,7 +57,6 @@ from dynamask_mlflow.audit.statistics.versions import VersionShift, compare_vers
 __all__ = [
     "FEW",
     "LEVELS",
-    "SETTLED",
     "UNKNOWN",
     "Z975",
     "Bools",

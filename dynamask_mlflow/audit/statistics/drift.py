@@ -12,7 +12,6 @@ from dynamask_mlflow.audit.statistics.effect import Effect, moved_share, standar
 from dynamask_mlflow.audit.statistics.marginals import Floats, Labels, in_blocks
 from dynamask_mlflow.audit.statistics.multiplicity import step_down
 from dynamask_mlflow.audit.statistics.permutation import (
-    SETTLED,
     Permutations,
     energy_distances,
     mean_differences,
@@ -88,11 +87,10 @@ def drift_test(
 
 
 def staged_drift_test(by_channel: Floats, by_time: Floats, draws: Permutations, block: int = 6) -> DriftTest:
-    """The test with a few permutations, and with all of them if that leaves the matter open."""
-    test = drift_test(by_channel, by_time, draws.few, draws.patients, block)
-    if test.p_value > SETTLED:
-        return test
-    return drift_test(by_channel, by_time, draws.all, draws.patients, block)
+    """`drift_test` by as many permutations as it needs."""
+    return draws.staged(
+        lambda labels: drift_test(by_channel, by_time, labels, draws.patients, block), lambda test: test.p_value
+    )
 
 
 def _largest_root(shares: Floats, labels: Labels) -> Floats:

@@ -70,12 +70,17 @@ def standard_error(values: Floats, current: Bools, patients: NDArray[Any]) -> Fl
     n_now, n_before = int(current.sum()), int((~current).sum())
     now, before = values[current].mean(axis=0), values[~current].mean(axis=0)
     pull = np.where(current[:, None], (values - now) / n_now, -(values - before) / n_before)
+    each = by_patient(pull, patients)
+    correction = len(each) / max(len(each) - 2, 1)
+    return np.asarray(np.sqrt(correction * np.square(each).sum(axis=0)))
+
+
+def by_patient(values: Floats, patients: NDArray[Any]) -> Floats:
+    """(P, k) sums of values (n, k) over the stays of each patient."""
     names, code = np.unique(patients, return_inverse=True)
-    by_patient = np.zeros((len(names), values.shape[1]))
-    np.add.at(by_patient, code, pull)
-    correction = len(names) / max(len(names) - 2, 1)
-    result: Floats = np.sqrt(correction * np.square(by_patient).sum(axis=0))
-    return result
+    sums = np.zeros((len(names), values.shape[1]))
+    np.add.at(sums, code, values)
+    return sums
 
 
 def provable_move(
@@ -87,13 +92,12 @@ def provable_move(
     window are normal with the covariance of the reference, patients as units: each patient's part in the mean is
     multiplied by one normal draw, the same on all axes.
     """
-    names, code = np.unique(patients, return_inverse=True)
-    draws = np.random.default_rng([seed, 0x70E]).standard_normal((_DRAWS, len(names)))
+    number = len(np.unique(patients))
+    draws = np.random.default_rng([seed, 0x70E]).standard_normal((_DRAWS, number))
     upper = np.zeros(_DRAWS)
     for values in axes:
-        pull = np.zeros((len(names), values.shape[1]))
-        np.add.at(pull, code, (values - values.mean(axis=0)) / len(values))
-        pull *= np.sqrt((1 + len(values) / stays) * len(names) / max(len(names) - 1, 1))
+        pull = by_patient((values - values.mean(axis=0)) / len(values), patients)
+        pull *= np.sqrt((1 + len(values) / stays) * number / max(number - 1, 1))
         gaps = draws @ pull
         each = 0.5 * np.abs(gaps).sum(axis=1)
         moved = np.sqrt(np.maximum(0.0, each**2 - np.mean(each**2)))

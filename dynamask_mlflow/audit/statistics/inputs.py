@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dynamask_mlflow.audit.statistics.marginals import Floats, Labels
 from dynamask_mlflow.audit.statistics.multiplicity import benjamini_hochberg, standardized, step_down
-from dynamask_mlflow.audit.statistics.permutation import SETTLED, Permutations, at_most, in_chunks, upper_tail
+from dynamask_mlflow.audit.statistics.permutation import Permutations, at_most, in_chunks, upper_tail
 
 Codes = NDArray[np.int8]
 DECILES = 9
@@ -90,10 +90,10 @@ def input_test(codes: Codes, labels: Labels) -> InputTest:
 
 
 def staged_input_test(codes: Codes, draws: Permutations) -> InputTest:
-    """The test with a few permutations, and with all of them if that leaves the matter open."""
-    test = input_test(codes, draws.few)
-    open_still = min(test.value_p.min(), test.missing_p.min()) <= SETTLED
-    return input_test(codes, draws.all) if open_still else test
+    """`input_test` by as many permutations as it needs."""
+    return draws.staged(
+        lambda labels: input_test(codes, labels), lambda test: min(test.value_p.min(), test.missing_p.min())
+    )
 
 
 def _gaps(codes: Codes, labels: Labels) -> tuple[Floats, Floats, Floats]:

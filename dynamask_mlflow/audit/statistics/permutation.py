@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dynamask_mlflow.audit.statistics.marginals import Bools, Floats, Labels
 
+Result = TypeVar("Result")
 _CHUNK = 1 << 20  # labels that are numbers at a time: memory does not grow with stays x permutations
 _MOST = 2000  # stays of each window between which distances are taken
 FEW = 1999
@@ -37,6 +38,11 @@ class Permutations:
             return self.few
         rest = permuted_labels(self.current, self.patients, self.count - FEW, self.seed + 0x5EED)
         return np.concatenate([self.few, rest[1:]])
+
+    def staged(self, test: Callable[[Labels], Result], smallest: Callable[[Result], float]) -> Result:
+        """A test with a few permutations, and with all of them if its `smallest` p-value leaves the matter open."""
+        found = test(self.few)
+        return found if self.count <= FEW or smallest(found) > SETTLED else test(self.all)
 
 
 def permuted_labels(current: Bools, patients: NDArray[Any], count: int, seed: int) -> Labels:

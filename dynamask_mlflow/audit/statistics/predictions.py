@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dynamask_mlflow.audit.statistics.effect import standard_error
+from dynamask_mlflow.audit.statistics.effect import Z975, by_patient, standard_error
 from dynamask_mlflow.audit.statistics.marginals import Bools, Floats, Labels
 from dynamask_mlflow.audit.statistics.multiplicity import ranked, scaled, standardized, step_down
 from dynamask_mlflow.audit.statistics.performance import (
@@ -19,14 +19,12 @@ from dynamask_mlflow.audit.statistics.performance import (
     weighted_residuals,
 )
 from dynamask_mlflow.audit.statistics.permutation import (
-    SETTLED,
     Permutations,
     in_chunks,
     mean_differences,
     mean_gaps,
 )
 
-_Z975 = 1.959963984540054
 _LEAST = 10  # cases, and other stays, of each window for an AUROC
 _BOOTSTRAPS = 400
 
@@ -171,20 +169,18 @@ def calibration_test(
 
 
 def staged_calibration_test(scores: Floats, outcomes: Floats, draws: Permutations, task: str) -> Shift | None:
-    """The test with a few permutations, and with all of them if that leaves the matter open."""
-    test = calibration_test(scores, outcomes, draws.few, draws.patients, task)
-    if test is None or test.p_value > SETTLED:
-        return test
-    return calibration_test(scores, outcomes, draws.all, draws.patients, task)
+    """`calibration_test` by as many permutations as it needs."""
+    return draws.staged(
+        lambda labels: calibration_test(scores, outcomes, labels, draws.patients, task),
+        lambda test: 1.0 if test is None else test.p_value,
+    )
 
 
 def paired_shift(first: Floats, second: Floats, patients: NDArray[Any]) -> Shift:
     """Means of two predictions for the same stays, with the 95 % interval of their difference by patient."""
     gap = second - first
-    names, code = np.unique(patients, return_inverse=True)
-    pull = np.zeros(len(names))
-    np.add.at(pull, code, (gap - gap.mean()) / len(gap))
-    margin = _Z975 * float(np.sqrt(np.square(pull).sum() * len(names) / max(len(names) - 1, 1)))
+    pull = by_patient((gap - gap.mean())[:, None] / len(gap), patients)
+    margin = Z975 * float(np.sqrt(np.square(pull).sum() * len(pull) / max(len(pull) - 1, 1)))
     mean = float(gap.mean())
     return Shift(float(first.mean()), float(second.mean()), mean - margin, mean + margin)
 
@@ -211,14 +207,12 @@ def paired_performance(
 def staged_prediction_test(
     scores: Floats, draws: Permutations, *, intervals: bool = True, **options: Any
 ) -> PredictionTest:
-    """The test with a few permutations, and with all of them if that leaves the matter open.
+    """`prediction_test` by as many permutations as it needs.
 
     Args:
         intervals: False leaves out those of what the predictions are worth. options: of `prediction_test`.
     """
-    test = _tests(scores, draws.few, draws.patients, **options)
-    if test.p_value <= SETTLED:
-        test = _tests(scores, draws.all, draws.patients, **options)
+    test = draws.staged(lambda labels: _tests(scores, labels, draws.patients, **options), lambda found: found.p_value)
     if not intervals:
         return test
     more = {name: options[name] for name in ("outcomes", "task") if name in options}
@@ -250,7 +244,7 @@ def _with_intervals(
 
 def _mean_shifts(values: Floats, current: Bools, patients: NDArray[Any]) -> list[Shift]:
     before, now = values[~current].mean(axis=0), values[current].mean(axis=0)
-    margin = _Z975 * standard_error(values, current, patients)
+    margin = Z975 * standard_error(values, current, patients)
     gap = now - before
     return [Shift(*map(float, row)) for row in zip(before, now, gap - margin, gap + margin, strict=True)]
 

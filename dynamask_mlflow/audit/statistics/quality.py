@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dynamask_mlflow.audit.statistics.effect import Z975, standard_error
 from dynamask_mlflow.audit.statistics.marginals import Bools, Floats, Labels
 from dynamask_mlflow.audit.statistics.multiplicity import scaled, step_down
-from dynamask_mlflow.audit.statistics.permutation import SETTLED, Permutations, mean_gaps
+from dynamask_mlflow.audit.statistics.permutation import Permutations, mean_gaps
 from dynamask_mlflow.audit.statistics.predictions import Shift
 
 
@@ -76,8 +76,8 @@ def quality_test(numbers: Mapping[str, Floats], labels: Labels, patients: NDArra
 
 
 def staged_quality_test(numbers: Mapping[str, Floats], draws: Permutations) -> dict[str, ScaledShift]:
-    """The test with a few permutations, and with all of them if that leaves the matter open."""
-    found = quality_test(numbers, draws.few, draws.patients)
-    if all(shift.p_value > SETTLED for shift in found.values()):
-        return found
-    return quality_test(numbers, draws.all, draws.patients)
+    """`quality_test` by as many permutations as it needs."""
+    return draws.staged(
+        lambda labels: quality_test(numbers, labels, draws.patients),
+        lambda found: min((shift.p_value for shift in found.values()), default=1.0),
+    )

@@ -10,7 +10,7 @@ import numpy as np
 from dynamask_mlflow.audit.statistics.inputs import LEVELS, UNKNOWN, Codes
 from dynamask_mlflow.audit.statistics.marginals import Bools, Floats, Labels
 from dynamask_mlflow.audit.statistics.multiplicity import scaled, step_down
-from dynamask_mlflow.audit.statistics.permutation import SETTLED, Permutations, at_most, mean_gaps
+from dynamask_mlflow.audit.statistics.permutation import Permutations, at_most, mean_gaps
 
 LEAST = 15  # stays of each window in a slice
 
@@ -73,9 +73,10 @@ def slice_input_test(codes: Codes, labels: Labels, slices: Mapping[str, Bools]) 
 
 
 def staged_slice_input_test(codes: Codes, draws: Permutations, slices: Mapping[str, Bools]) -> list[SliceInput]:
-    """The test with a few permutations, and with all of them if that leaves the matter open."""
-    found = slice_input_test(codes, draws.few, slices)
-    return slice_input_test(codes, draws.all, slices) if found and found[0].p_value <= SETTLED else found
+    """`slice_input_test` by as many permutations as it needs."""
+    return draws.staged(
+        lambda labels: slice_input_test(codes, labels, slices), lambda found: found[0].p_value if found else 1.0
+    )
 
 
 def _distances(codes: Codes, current: Bools) -> Floats:

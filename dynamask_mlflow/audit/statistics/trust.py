@@ -14,7 +14,7 @@ class TrustResult:
     """p-values of paired one-sided Wilcoxon tests, and shares of the stays in which the own mask wins.
 
     Attributes:
-        p_other, p_mean_map: against another patient's mask, and against the mean map of all others.
+        p_other, p_mean_map: against another stay's mask, and against the mean map of all others.
         wins_other, wins_mean_map: shares of wins, ties counting half.
         instances: how many pairs. enough: at least the minimum.
         trusted: both p-values are at most alpha, with enough pairs.

@@ -5,6 +5,7 @@ from dynamask_mlflow.audit.verdict.diagnosis import FAR
 from dynamask_mlflow.audit.verdict.evaluate import evaluate_verdict
 from dynamask_mlflow.audit.verdict.messages import (
     PERFORMANCE_NAMES,
+    call,
     chance,
     change,
     joined,
@@ -23,6 +24,7 @@ __all__ = [
     "State",
     "Verdict",
     "Violation",
+    "call",
     "chance",
     "change",
     "detect_violations",

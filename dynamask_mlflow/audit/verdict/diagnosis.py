@@ -35,7 +35,7 @@ def diagnose(
     found += _outcome(kinds, result, config)
     if not found and kinds & {"attention", "trend", "predictions"} and result.inputs is not None:
         found.append(
-            "No channel's mean or charting moved measurably: this fits a change within the stays (when, in what order, "
+            "No channel's mean or gaps moved measurably: this fits a change within the stays (when, in what order, "
             "or together with what things are measured), such as shifted clocks."
         )
     return tuple(found)
@@ -75,7 +75,7 @@ def next_steps(
     if unsure and config.events is None:
         steps.append("Audit with the raw tables (--events), which tell whether a code, or its values, changed.")
     if kinds & {"attention", "trend", "predictions"} and not faults and "version" not in kinds:
-        steps.append("Look at when things are charted: time stamps, their zone, and delays of the interfaces.")
+        steps.append("Look at when things are recorded: time stamps, their zone, and delays of the interfaces.")
     known = result.predictions is not None and bool(result.predictions.performance)
     if kinds & {"attention", "trend", "predictions", "inputs"} and not known:
         steps.append("Add the outcomes as soon as they are known (audit labels): they tell whether predictions hold.")
@@ -99,13 +99,15 @@ _STEPS = {
 _FAULT_STEPS = {
     "unit": "correct the unit at its source or in the feature set, build the data again, and audit the window again; "
     "that audit supersedes this one.",
-    "device": "ask who measures it whether a device or an assay changed; if it stays, check what predictions are worth "
-    "and build a new reference (audit reference).",
-    "values": "ask who charts it whether the unit, the scale or the device changed.",
-    "charting": "ask the wards why it is charted less often, and whether that is meant to stay.",
-    "gaps": "ask the wards, and those who keep the interface, why it is charted less often.",
-    "patients": "ask whether other patients are admitted, and compare predictions with outcomes, also by group.",
-    "little": "ask whether a device, an assay or the kind of patients changed.",
+    "device": "ask who measures it whether a device or an assay changed; if so, and for good, check what predictions "
+    "are worth and build a new reference (audit reference).",
+    "values": "ask who records it whether the unit, the scale or the device changed.",
+    "charting": "ask those who record it why it is measured less often, and whether that is meant to last.",
+    "gaps": "ask those who record it, or keep the interface, why it is measured less often.",
+    "clock": "compare their time stamps with the beginnings of the stays, and ask those who keep the interface "
+    "whether it was down.",
+    "patients": "ask whether other kinds of stays come in, and compare predictions with outcomes, also by group.",
+    "little": "ask whether a device, an assay or the mix of stays changed.",
 }
 
 
@@ -127,6 +129,56 @@ def _model(kinds: set[str], result: ComparisonResult) -> list[str]:
     return []
 
 
+class _Moved(NamedTuple):
+    """Per channel: whether values moved, and gaps grew; in which share of the stays; how far values moved where they
+    did; and " in unit MICU", by kind and channel, where that is known."""
+
+    values: np.ndarray
+    grown: np.ndarray
+    value_gap: np.ndarray
+    missing_gap: np.ndarray
+    inside: np.ndarray
+    places: dict[tuple[str, int], str]
+
+
+def _moved(result: ComparisonResult, config: AuditConfig, culprits: Sequence[Culprit]) -> _Moved:
+    """In the whole window, or in a slice: the fault of a small ward moves all its stays, and the whole hardly.
+
+    Where nothing is proven at the level of an audit, the channels that are listed as moved count: a finding is there,
+    and what it fits is a hint.
+    """
+    inputs, names, level = result.inputs, result.channel_names, config.levels["inputs"]
+    assert inputs is not None
+    proven = min(inputs.value_p.min(), inputs.missing_p.min()) <= level
+    proven |= any(each.p_value <= config.levels["slices"] for each in result.slice_inputs)
+    values = inputs.value_p <= level if proven else inputs.value_q <= config.input_level
+    missing = inputs.missing_p <= level if proven else inputs.missing_q <= config.input_level
+    found = _Moved(
+        values,
+        missing & (inputs.missing_shift > 0),
+        inputs.value_gap.copy(),
+        inputs.missing_gap.copy(),
+        np.zeros(len(names)),
+        {},
+    )
+    for each in result.slice_inputs:
+        of_values, place = each.kind == "values", each.channel
+        moved, gap = (found.values, found.value_gap) if of_values else (found.grown, found.missing_gap)
+        if each.p_value > config.levels["slices"] or moved[place] or not (of_values or each.shift > 0):
+            continue
+        moved[place], gap[place] = True, each.gap * each.share
+        found.inside[place] = each.gap if of_values else 0.0
+        found.places[each.kind, place] = f" in {each.slice}"
+    for culprit in culprits:
+        if culprit.found is None or culprit.channel is None:
+            continue
+        place, kind = names.index(culprit.channel), "values" if culprit.what.endswith("(values)") else "gaps"
+        found.places[kind, place] = "".join(f" in {name}" for name in culprit.names)
+        if kind == "values":  # a mean change of places is at most the distance of both distributions
+            found.inside[place] = abs(culprit.found.inside)
+    return found
+
+
 def _inputs(
     result: ComparisonResult, config: AuditConfig, culprits: Sequence[Culprit], warned: set[str]
 ) -> list[_Fault]:
@@ -135,14 +187,15 @@ def _inputs(
     if inputs is None:
         return []
     names, level = result.channel_names, config.levels["inputs"]
-    values, gaps = inputs.value_p <= level, inputs.missing_p <= level
-    grown = gaps & (inputs.missing_shift > 0)
+    gaps = inputs.missing_p <= level
+    values, grown, value_gap, missing_gap, inside, places = _moved(result, config, culprits)
     codes = {each.channel: known for each in culprits if each.channel is not None and (known := _known(each))}
     said = np.isin(np.array(names), list(codes))
     found: list[_Fault] = []
 
     def add(kind: str, chosen: np.ndarray, gap: np.ndarray, text: str) -> None:
-        named = _named(names, chosen, gap)
+        what = "values" if gap is value_gap else "gaps"
+        named = _named([name + places.get((what, i), "") for i, name in enumerate(names)], chosen, gap)
         about = any(names[place] in warned for place in np.flatnonzero(chosen))
         text = text.replace("{named}", named).replace("{sizes}", _sizes(names, chosen, gap))
         found.append(_Fault(kind, named, text, about))
@@ -158,15 +211,15 @@ def _inputs(
         add(
             "unit",
             np.arange(len(names)) == place,
-            inputs.missing_gap if dropped else inputs.value_gap,
-            f"This fits another unit for {{named}}: it is charted, but with other values ({_medians(items)}){end} "
+            missing_gap if dropped else value_gap,
+            f"This fits another unit for {{named}}: it is measured, but with other values ({_medians(items)}){end} "
             "{sizes}.",
         )
     values, thinner = values & ~settled, grown & ~settled
-    far = values & (inputs.value_gap >= FAR) & ~gaps
+    far = values & (np.maximum(value_gap, inside) >= FAR) & ~gaps
     near = values & ~far
     if values.sum() >= _MANY:
-        add("patients", values, inputs.value_gap, _case_mix(result, config, int(values.sum())))
+        add("patients", values, value_gap, _case_mix(result, config, int(values.sum())))
     else:
         for place in map(int, np.flatnonzero(far & said)):
             kind = _fit(codes[names[place]])
@@ -175,32 +228,39 @@ def _inputs(
             add(
                 kind,
                 np.arange(len(names)) == place,
-                inputs.value_gap,
+                value_gap,
                 f"This fits {what} for {{named}}: its values are {moved} {{sizes}} ({_medians(codes[names[place]])})"
-                f"{_SHAPES[kind]}, while it is charted as often as before.",
+                f"{_SHAPES[kind]}, while it is measured as often as before.",
             )
         if (rest := far & ~said).any():
-            text = f"This fits {_ANY} for {{named}}: values moved {{sizes}}, while it is charted as often as before."
-            add("values", rest, inputs.value_gap, text)
+            text = f"This fits {_ANY} for {{named}}: values moved {{sizes}}, while it is measured as often as before."
+            add("values", rest, value_gap, text)
     if (chosen := thinner & said).any():
-        largest = names[int(np.argmax(np.where(chosen, inputs.missing_gap, -1.0)))]
+        largest = names[int(np.argmax(np.where(chosen, missing_gap, -1.0)))]
         text = (
-            "This fits thinner charting of {named}: gaps grew {sizes}, "
+            "This fits fewer measurements of {named}: gaps grew {sizes}, "
             f"with values as before ({_medians(codes[largest])})."
         )
-        add("charting", chosen, inputs.missing_gap, text)
-    if (chosen := thinner & ~said).any():
+        add("charting", chosen, missing_gap, text)
+    if (chosen := thinner & ~said).sum() >= _MANY:
         text = (
-            "This fits thinner charting, or an interface that drops values, of {named}: gaps grew {sizes}. Values in "
+            "This fits times that are shifted against the beginning of the stay (a clock, its zone, another "
+            f"beginning), or an interface that drops values: gaps of {int(chosen.sum())} channels grew together, of "
+            "{named} {sizes}."
+        )
+        add("clock", chosen, missing_gap, text)
+    elif chosen.any():
+        text = (
+            "This fits fewer measurements, or an interface that drops values, of {named}: gaps grew {sizes}. Values in "
             "another unit that are dropped as out of range look the same; raw events would tell."
         )
-        add("gaps", chosen, inputs.missing_gap, text)
+        add("gaps", chosen, missing_gap, text)
     if near.any() and not far.any() and values.sum() < _MANY:
         text = (
-            "This fits a new device or assay, or somewhat other patients: the values of {named} moved a little, "
+            "This fits a new device or assay, or a somewhat other mix of stays: the values of {named} moved a little, "
             "{sizes}."
         )
-        add("little", near, inputs.value_gap, text)
+        add("little", near, value_gap, text)
     return sorted(found, key=lambda fault: (fault.kind != "unit", not fault.warned))
 
 
@@ -238,7 +298,7 @@ def _fit(items: Sequence[Item]) -> str:
 
 
 def _case_mix(result: ComparisonResult, config: AuditConfig, count: int) -> str:
-    text = f"This fits other patients (case mix): the values of {count} channels moved together"
+    text = f"This fits another mix of stays (case mix): the values of {count} channels moved together"
     test = result.predictions
     if test is None or "calibration" not in test.performance:
         return f"{text}; outcomes would tell whether the predictions still hold for them."

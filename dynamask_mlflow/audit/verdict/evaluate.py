@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,28 +28,28 @@ def evaluate_verdict(
 ) -> Verdict:
     """The verdict on a window.
 
-    In this order: what makes the comparison void is INCONCLUSIVE; a move of attention beyond chance with a lower bound
-    of some size is DRIFT; predictions, or inputs that matter, that moved are a WARNING; upper bounds below the
-    tolerance are OK; anything else is INCONCLUSIVE. Masks that are not to be trusted void what they say, but not the
-    other arms.
+    In this order: what makes the comparison invalid is INCONCLUSIVE; a move of attention beyond chance with a lower
+    bound of some size is DRIFT; predictions, or inputs that matter, that moved are a WARNING; upper bounds below the
+    tolerance are OK; anything else is INCONCLUSIVE. Masks that are not to be trusted invalidate what they show, but not
+    the other arms.
 
     Args:
         culprits: where findings sit, if that was searched.
         about: model, version, site, window, content, reference_run_id.
     """
-    void = _void(result, config)
+    invalidating = _invalidating(result, config)
     found, warned = detect_violations(result, config), detect_warnings(result, config)
-    if void:
-        trusted_elsewhere = warned and {violation.kind for violation in void} == {"trust"}
+    if invalidating:
+        trusted_elsewhere = warned and {violation.kind for violation in invalidating} == {"trust"}
         state = State.WARNING if trusted_elsewhere else State.INCONCLUSIVE
-        violations = [*warned, *void, *found] if trusted_elsewhere else [*void, *found, *warned]
+        violations = [*warned, *invalidating, *found] if trusted_elsewhere else [*invalidating, *found, *warned]
     elif found or warned:
         state, violations = State.DRIFT if found else State.WARNING, [*found, *warned]
     else:
         violations = _underpowered(result)
         state = State.INCONCLUSIVE if violations else State.OK
     channels, times = _moved(found, result, config, state)
-    return Verdict(
+    verdict = Verdict(
         state=state,
         reasons=tuple(_reasons(state, violations, result, config)),
         diagnosis=diagnose(result, violations, config, culprits),
@@ -56,7 +57,7 @@ def evaluate_verdict(
         steps=next_steps(state, result, violations, config, culprits),
         violations=tuple(violations),
         causes=_causes(found, warned, result, config),
-        metrics={**metrics_of(result, config), "void": float(bool(void))},
+        metrics={**metrics_of(result, config), "invalidated": float(bool(invalidating))},
         moved_channels=channels,
         moved_times=times,
         moved_inputs=_moved_inputs(result, config),
@@ -64,6 +65,20 @@ def evaluate_verdict(
         culprit=culprits[0].names if culprits else (),
         **about,
     )
+    return _called(verdict, config.sequence_name)
+
+
+def _called(verdict: Verdict, name: str) -> Verdict:
+    """Every sentence speaks of stays; another name stands in its place, and nowhere else."""
+
+    def said(sentences: Sequence[str]) -> tuple[str, ...]:
+        return tuple(messages.call(text, name) for text in sentences)
+
+    told: dict[str, Any] = {
+        part: said(getattr(verdict, part)) for part in ("reasons", "diagnosis", "places", "steps", "subgroups")
+    }
+    violations = tuple(replace(each, message=messages.call(each.message, name)) for each in verdict.violations)
+    return replace(verdict, violations=violations, **told)
 
 
 def _reasons(state: State, violations: list[Violation], result: ComparisonResult, config: AuditConfig) -> list[str]:
@@ -103,7 +118,7 @@ def _reasons(state: State, violations: list[Violation], result: ComparisonResult
     return reasons
 
 
-def _void(result: ComparisonResult, config: AuditConfig) -> list[Violation]:
+def _invalidating(result: ComparisonResult, config: AuditConfig) -> list[Violation]:
     found = [Violation(kind=kind, subject="reference", message=text) for kind, text in result.blockers.items()]
     if found:
         return found
@@ -131,7 +146,7 @@ def _void(result: ComparisonResult, config: AuditConfig) -> list[Violation]:
     trust = result.trust
     if trust is not None and not trust.trusted and (trust.enough or not found):
         text = (
-            "The masks are not to be trusted: they move the prediction more than another patient's mask in "
+            "The masks are not to be trusted: they move the prediction more than another stay's mask in "
             f"{messages.percent(trust.wins_other)} and more than the mean map in "
             f"{messages.percent(trust.wins_mean_map)} of {trust.instances} stays."
         )
@@ -148,8 +163,8 @@ def _underpowered(result: ComparisonResult) -> list[Violation]:
     for subject, effect in (("between channels", test.channels), ("in time", test.hours)):
         if effect.upper >= result.tolerance:
             text = (
-                f"No drift was found, but a move of up to {messages.percent(effect.upper)} {subject} cannot be "
-                f"excluded with {result.instances} stays; ok needs less than {messages.percent(result.tolerance)}."
+                f"No drift was found, but a move of up to {100 * effect.upper:.1f} % {subject} cannot be excluded "
+                f"with {result.instances} stays; ok needs less than {100 * result.tolerance:.1f} %."
             )
             found.append(
                 Violation(kind="power", subject=subject, message=text, value=effect.upper, threshold=result.tolerance)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,23 @@ PERFORMANCE_NAMES = {
     "calibration": "calibration (observed minus predicted)",
     "error": "mean absolute error",
 }
+
+
+def call(text: str, name: str) -> str:
+    """A sentence about stays, about whatever else one sequence is called.
+
+    >>> call("40 stays are too few: audit a longer window.", "cycle")
+    '40 cycles are too few: audit a longer window.'
+    """
+    return text if name == "stay" else _STAY.sub(lambda found: _like(found[1], name) + found[2], text)
+
+
+def _like(written: str, name: str) -> str:
+    return name[:1].upper() + name[1:] if written[0].isupper() else name
+
+
+_STAY = re.compile(r"\b([Ss]tay)(s?)\b")
+_WATCH = "watch the next windows."
 
 
 def percent(share: float) -> str:
@@ -151,9 +169,10 @@ def mean_sentence(test: PredictionTest, task: str, level: float) -> str:
         verb = "rose" if mean.difference > 0 else "fell"
         how = f"({change(mean)}, {chance(mean.p_value)})"
         return f"The mean {noun(task)} {verb} from {number(mean.reference)} to {number(mean.current)} {how}{above}."
+    hint = f" Taken alone, its 95 % interval leaves out 0: {_WATCH}" if mean.low > 0 or mean.high < 0 else ""
     return (
-        f"No move of the mean {noun(task)} is proven: {number(mean.reference)}, now {number(mean.current)} "
-        f"({change(mean)}){above}."
+        f"No move of the mean {noun(task)} is proven at the level of an audit: {number(mean.reference)}, now "
+        f"{number(mean.current)} ({change(mean)}){above}.{hint}"
     )
 
 
@@ -193,7 +212,7 @@ def outcome_sentence(test: PredictionTest) -> str:
         for name, shift in test.performance.items()
         if shift.low > 0 or shift.high < 0
     ]
-    hint = f" Taken alone, the 95 % interval of {joined(apart, 5)} leaves out 0: watch the next windows."
+    hint = f" Taken alone, the 95 % interval of {joined(apart, 5)} leaves out 0: {_WATCH}"
     return (
         f"Outcomes are known of {test.labelled[1]} stays; that the predictions are worth more or less than before is "
         f"not proven at the level of an audit: {told}.{hint if apart else ''}"

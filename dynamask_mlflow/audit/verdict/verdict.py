@@ -12,7 +12,7 @@ from dynamask_mlflow._provenance import digest
 from dynamask_mlflow._states import State
 from dynamask_mlflow.audit.identity import DEFAULT_SITE
 
-_VOID = ("reference", "settings", "channels", "failures", "sample", "canary", "trust")
+_INVALIDATING = ("reference", "settings", "channels", "failures", "sample", "canary", "trust")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,19 +82,18 @@ class Verdict:
         """What to read, in this order: (title, sentences) of what was found, of the evidence and of what to do next.
 
         >>> power = Violation(kind="power", subject="in time", message="Too few stays.")
-        >>> told = ("Too few stays.", "Nothing moved.")
-        >>> dict(Verdict(state=State.INCONCLUSIVE, reasons=told, violations=(power,)).sections)
+        >>> reasons = ("Too few stays.", "Nothing moved.")
+        >>> dict(Verdict(state=State.INCONCLUSIVE, reasons=reasons, violations=(power,)).sections)
         {'Finding': ('Too few stays.',), 'Evidence': ('Nothing moved.',)}
         """
-        void = [v.message for v in self.violations if v.kind in _VOID]
+        invalidating = [v.message for v in self.violations if v.kind in _INVALIDATING]
         # That an input moved is evidence for what it fits; anything else that was violated is a finding of its own.
-        others = [
-            v.message for v in self.violations if v.kind not in _VOID and not (self.diagnosis and v.kind == "inputs")
-        ]
-        found = tuple(dict.fromkeys([*void, *self.diagnosis, *others])) or self.reasons[:1]
+        apart = (*_INVALIDATING, "inputs") if self.diagnosis else _INVALIDATING
+        others = [v.message for v in self.violations if v.kind not in apart]
+        found = tuple(dict.fromkeys([*invalidating, *self.diagnosis, *others])) or self.reasons[:1]
         rest = (*(text for text in self.reasons if text not in found), *self.places, *self.subgroups)
         parts = (("Finding" if len(found) == 1 else "Findings", found), ("Evidence", rest), ("Next steps", self.steps))
-        return tuple((title, told) for title, told in parts if told)
+        return tuple((title, sentences) for title, sentences in parts if sentences)
 
     @property
     def headline(self) -> str:
@@ -130,21 +129,12 @@ class Verdict:
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Verdict:
         """Read what `to_dict` gave."""
-        known = {k: v for k, v in stored.items() if k not in ("fingerprint", "exit_code")}
+        known: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in stored.items()
+            if name not in ("fingerprint", "exit_code")
+        }
         known["state"] = State(known["state"])
-        for name in (
-            "reasons",
-            "diagnosis",
-            "places",
-            "steps",
-            "causes",
-            "moved_channels",
-            "moved_times",
-            "moved_inputs",
-            "subgroups",
-            "culprit",
-        ):
-            known[name] = tuple(known.get(name, ()))
         known["violations"] = tuple(Violation(**entry) for entry in known.get("violations", ()))
         return cls(**known)
 

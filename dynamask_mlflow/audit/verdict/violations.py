@@ -258,7 +258,7 @@ def _slice_inputs(result: ComparisonResult, reported: set[str], config: AuditCon
 def _direction(kind: str, gap: float, shift: float) -> str:
     """values are lower in 41 % of the stays"""
     if kind == "gaps":
-        return f"it is charted {'less' if shift > 0 else 'more'} often in about {percent(gap)} of the stays"
+        return f"it is measured {'less' if shift > 0 else 'more'} often in about {percent(gap)} of the stays"
     return f"values are {'higher' if shift > 0 else 'lower'} in about {percent(gap)} of the stays"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -92,18 +93,19 @@ def _what_cancels_is_lost(
 
 VARIANTS: tuple[Variant, ...] = (
     Variant("default"),
-    Variant("gradients alone", ((ordering, "SETTLED", -2.0), (ordering, "FIT_BELOW", -2.0))),
+    Variant("gradients alone", ((ordering, "TOLERANCE", math.inf),)),
     Variant("no nested fit", ((ordering, "FIT_BELOW", -2.0),)),
     Variant("nested fit for all", ((ordering, "FIT_BELOW", 2.0),)),
-    Variant("no early settling", ((ordering, "SETTLED", 2.0),)),
+    Variant("every instance is challenged", ((ordering, "TOLERANCE", -1.0),)),
     Variant("no contest: the challenger always wins", ((ordering, "challenger_weight", _always),)),
     Variant("no contest: both count alike", ((ordering, "challenger_weight", _alike),)),
     Variant("no lead needed", ((contest, "LEAD", 0.0),)),
-    Variant("no noise baseline", ((departure, "NOISE_FACTOR", -1.0), (departure, "NOISE_FACTOR_OF_VALUES", -1.0))),
+    Variant("no noise baseline", ((departure, "NOISE_FACTOR", -math.inf),)),
     Variant("no smoothing", ((gradient_scores, "explained_by_neighbours", _nothing_explained),)),
     Variant("all widths alike", ((gradient_scores, "explained_by_neighbours", _all_widths_alike),)),
     Variant("cells against count nothing", ((gradient_scores, "AGAINST", 0.0),)),
     Variant("cells against count fully", ((gradient_scores, "AGAINST", 1.0),)),
+    Variant("cells against a value count by half", ((sequence_answer, "AGAINST_OF_VALUES", 0.5),)),
     Variant(
         "attributions averaged before their roots",
         ((path_attribution, "gradient_scores", _attributions_averaged_first),),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,13 +90,22 @@ def motif_pattern(length: int, energy: float) -> NDArray[np.float64]:
     return bump(length, energy) * np.where(np.arange(length) < length // 2, 1.0, -1.0)
 
 
-def one_motif(
-    steps: int, channels: int, length: int, decoys: int, shared: Generator, rng: Generator, n: int, strength: float
-) -> Part:
+@dataclass(frozen=True)
+class MotifShape:
+    """Sequences of so many steps and channels, the length of the motif, and the channels that hold one besides."""
+
+    steps: int
+    channels: int
+    length: int
+    decoys: int
+
+
+def one_motif(shape: MotifShape, shared: Generator, rng: Generator, n: int, strength: float) -> Part:
     """Class 1: a motif in the channel that matters; class 0: its mirror image there. Salient: either of them.
 
-    `decoys` other channels hold the motif or its mirror image, whatever the class.
+    The decoys hold the motif or its mirror image, whatever the class.
     """
+    steps, channels, length, decoys = shape.steps, shape.channels, shape.length, shape.decoys
     relevant = int(shared.integers(channels))
     others = np.setdiff1d(np.arange(channels), [relevant])
     x, y = ar_noise(rng, n, steps, channels, 0.3), balanced(rng, n, 2)
@@ -135,3 +145,45 @@ def unequal_lengths(presence: bool, shared: Generator, rng: Generator, n: int, s
     if presence:
         x = np.concatenate([x, exists[..., None]], axis=-1)
     return Part(x.astype(np.float32), y, truth, running, lengths=lengths)
+
+
+def raw_units(shared: Generator, rng: Generator, n: int, strength: float) -> Part:
+    """Channels in units of their own, each sequence at levels of its own. The class is the sign of a shift of 10 steps.
+
+    T = 60, d = 5. Levels are 1 to 6, deviations .3 to 1, and sequences differ in level by .7 deviations. The other
+    channels shift too, in directions of their own. Salient: the shift in the channel that matters.
+    """
+    steps, channels, length = 60, 5, 10
+    relevant = int(shared.integers(channels))
+    level, deviation = shared.uniform(1, 6, channels), shared.uniform(0.3, 1.0, channels)
+    x, y = ar_noise(rng, n, steps, channels), balanced(rng, n, 2)
+    x += 0.7 * rng.standard_normal((n, 1, channels))
+    truth, running = empty(n, steps, channels)
+    for i in range(n):
+        for channel in range(channels):
+            (window,) = apart(rng, steps, [length])
+            sign = 2 * y[i] - 1 if channel == relevant else rng.choice([-1, 1])
+            x[i, window, channel] += 2.8 * strength * sign
+            if channel == relevant:
+                truth[i, window, channel] = True
+                running[i, window.stop - 3 :] = 1 + y[i]
+    return Part((level + deviation * x).astype(np.float32), y, truth, running)
+
+
+def synchrony(shared: Generator, rng: Generator, n: int, strength: float) -> Part:
+    """For 16 steps two channels carry the same noise (class 1), or each the negative of the other's (class 0).
+
+    T = 60, d = 4. No channel tells the class by itself. Salient: those steps of both channels. Where the noise is near
+    zero a cell hardly counts, so the cells of a window differ a lot.
+    """
+    steps, channels, length = 60, 4, 16
+    first, second = (int(channel) for channel in shared.permutation(channels)[:2])
+    x, y = ar_noise(rng, n, steps, channels, 0.3), balanced(rng, n, 2)
+    truth, running = empty(n, steps, channels)
+    for i in range(n):
+        (window,) = apart(rng, steps, [length])
+        common = 2.2 * strength * rng.standard_normal(length)
+        x[i, window, first], x[i, window, second] = common, common if y[i] else -common
+        truth[i, window, first] = truth[i, window, second] = True
+        running[i, window.start + 10 :] = 1 + y[i]
+    return Part(x.astype(np.float32), y, truth, running)

@@ -62,11 +62,6 @@ def cut_f1(scores: ArrayLike, truth: ArrayLike, exists: ArrayLike | None = None)
     return np.asarray((2 * found / (sizes + wanted)).mean(1))
 
 
-def best_cut_f1(scores: ArrayLike, truth: ArrayLike, exists: ArrayLike | None = None) -> float:
-    """The F1 that a ranking reaches with the best single share for the row, picked by the truth."""
-    return float(cut_f1(scores, truth, exists).max())
-
-
 RULES: tuple[tuple[str, float], ...] = (
     *(("size", value) for value in (0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)),
     *(("mass", value) for value in (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)),

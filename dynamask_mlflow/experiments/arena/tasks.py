@@ -87,7 +87,7 @@ _ALL = (
     Task("xor-both", partial(events.xor, (2,)), training=_MAX, version=2),
     Task(
         "long",
-        partial(events.one_motif, 2000, 2, 30, 1),
+        partial(events.one_motif, events.MotifShape(2000, 2, 30, 1)),
         training=_LONG,
         white_boxes={"filter": partial(white_boxes.matched_filter, 2, 30)},
         test=120,
@@ -95,7 +95,7 @@ _ALL = (
     ),
     Task(
         "wide",
-        partial(events.one_motif, 50, 200, 10, 60),
+        partial(events.one_motif, events.MotifShape(50, 200, 10, 60)),
         training=_MAX,
         white_boxes={"filter": partial(white_boxes.matched_filter, 200, 10)},
         version=2,
@@ -113,6 +113,9 @@ _ALL = (
     Task("linear-regression", values.linear, "value", white_boxes={"white-box": white_boxes.weighted_sum}),
     Task("product", values.product, "value", white_boxes={"white-box": white_boxes.product_of_means}),
     Task("ramp-regression", values.ramp_height, "value", training=ArenaTraining(stop_at=0.985)),
+    Task("both-signs", values.both_signs, "value", training=ArenaTraining(stop_at=0.97)),
+    Task("raw-units", events.raw_units, recurrent=ArenaTraining(epochs=50, learning_rate=1e-2)),
+    Task("synchrony", events.synchrony),
     Task("level-shift", held_out.level_shift),
     Task("frequency-burst", held_out.frequency_burst, recurrent=_RECURRENT),
     Task("two-of-three", held_out.two_of_three, training=_MAX, recurrent=ArenaTraining(epochs=60)),

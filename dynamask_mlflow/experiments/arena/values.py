@@ -1,4 +1,4 @@
-"""Regression tasks: two white boxes that read known cells, and a ramp whose height is the value."""
+"""Regression tasks: white boxes that read known cells, the height of a ramp, events that raise or lower the value."""
 
 from __future__ import annotations
 
@@ -96,3 +96,25 @@ def ramp_height(shared: Generator, rng: Generator, n: int, strength: float) -> P
             x[i, window, channel] += height * np.linspace(1 / length, 1, length)
             truth[i, window, channel] = channel == relevant
     return Part(x.astype(np.float32), y.astype(np.float32), truth, explained=np.abs(y) >= 1)
+
+
+def both_signs(shared: Generator, rng: Generator, n: int, strength: float) -> Part:
+    """y = a third of the sum of the heights of events, -4 to 4, in the three channels that matter. Salient: the events.
+
+    T = 60, d = 5. Each channel has up to two events of 6 steps; those that lower the value are salient as well.
+    """
+    steps, channels, length = 60, 5, 6
+    relevant = shared.permutation(channels)[:3]
+    x, y = ar_noise(rng, n, steps, channels, 0.3), np.zeros(n)
+    truth = np.zeros(x.shape, dtype=np.bool_)
+    for i in range(n):
+        for channel in range(channels):
+            for window in apart(rng, steps, [length, length]):
+                if rng.random() < 0.4:
+                    continue
+                height = rng.choice([-1, 1]) * rng.uniform(2, 4)
+                x[i, window, channel] += height
+                if channel in relevant:
+                    truth[i, window, channel] = True
+                    y[i] += height / 3
+    return Part(x.astype(np.float32), y.astype(np.float32), truth)

@@ -1,4 +1,4 @@
-"""Builds the dataset from its tables by night and emits the asset `dynamask_dataset`, which starts an audit."""
+"""Builds the dataset from its tables by night and emits the asset `dynamask_dataset`, which starts its audit."""
 
 import os
 import subprocess
@@ -17,7 +17,8 @@ DOC = """\
 ### The dataset of the audits
 
 Calls `dynamask-mlflow data build` with the statistics of the model, so that later months are transformed as its
-training data were, and emits `dynamask_dataset` with the month that is over: `explanation_audit` then audits it.
+training data were, and emits `dynamask_dataset` with the month that is over: `explanation_reconcile` then starts
+its audit.
 """
 
 with DAG(

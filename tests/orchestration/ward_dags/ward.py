@@ -15,6 +15,7 @@ from dynamask_mlflow.orchestration import (
     GateOptions,
     audit_task_group,
     build_audit_dag,
+    build_reconcile_dag,
     build_reference_dag,
     gate_task,
 )
@@ -122,6 +123,9 @@ celery = build_audit_dag(
     },
 )
 reference = build_reference_dag(MODEL, DATA, dag_id="ward_reference", **SHARED)
+reconcile = build_reconcile_dag(
+    MODEL, DATA, dag_id="ward_reconcile", audit_dag_id="ward_lenient", experiment="reconciled", limit=2, **SHARED
+)
 with DAG("ward_group", schedule=None, catchup=False) as grouped:
     audit_task_group(MODEL, DATA, window="2026-0{{ 1 + 1 }}", experiment="grouped", **SHARED)
 
