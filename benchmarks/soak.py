@@ -1,8 +1,9 @@
 """Evaluations and audits for hours, with random kills of client, worker and server: `python -m benchmarks.soak`.
 
-Real processes: an MLflow server on SQLite, clients that evaluate and audit, SIGKILL to one of them at a random moment.
-After each kill the server is started again, results on disk are uploaded by `dynamask-mlflow upload`, and a killed
-audit is run again. At the end everything in the store is counted.
+Real processes: an MLflow server on SQLite, clients that evaluate and audit, SIGKILL to one of them at a random moment
+of what it takes undisturbed; every other evaluation is hit while its results are uploaded. Audits start without fitted
+shards. After each kill the server is started again, results on disk are uploaded by `dynamask-mlflow upload`, and a
+killed audit is run again. At the end everything in the store is counted.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -29,7 +31,7 @@ from benchmarks.pages import write_figures
 MODEL, EXPERIMENT = "icu-mortality", "soak"
 WINDOWS = ("2023-05", "2023-06", "2023-07", "2023-08")
 REFERENCE = "2023-04"
-FAULTS = ("none", "client", "worker", "server")
+FAULTS = {"evaluate": ("none", "client", "server"), "audit": ("none", "client", "worker", "server")}
 SETTINGS = {
     "instances": 60,
     "minimum": 20,
@@ -124,7 +126,10 @@ class Tally:
     """What happened, and what was found wrong."""
 
     rounds: Counter[str] = field(default_factory=Counter)
+    kills: Counter[str] = field(default_factory=Counter)
+    longest: dict[str, float] = field(default_factory=dict)
     uploads: int = 0
+    uploaded: set[str] = field(default_factory=set)
     orphans: int = 0
     wrong: list[str] = field(default_factory=list)
     server_megabytes: list[float] = field(default_factory=list)
@@ -206,23 +211,23 @@ def finish(process: subprocess.Popen[bytes], tally: Tally, seconds: float = 900)
     return process.wait()
 
 
-def one_round(place: Place, tally: Tally, rng: random.Random, longest: float) -> None:
-    job, fault = rng.choice(["evaluate", "audit"]), rng.choice(FAULTS)
+def one_round(place: Place, tally: Tally, rng: random.Random) -> None:
+    job = rng.choice(list(FAULTS))
+    fault = rng.choice(FAULTS[job])
     argument = rng.choice(WINDOWS) if job == "audit" else str(rng.randrange(1000))
-    process = place.client(job, argument)
+    if job == "audit":
+        shutil.rmtree(place.folder / "store", ignore_errors=True)  # else nothing is left to fit
+    begin, process = time.monotonic(), place.client(job, argument)
     if fault != "none":
-        time.sleep(rng.uniform(0, longest))
-        if fault == "server":
-            place.kill_server()
-            time.sleep(rng.uniform(0, 5))
-            place.start_server()
-        elif fault == "client" and process.poll() is None:
-            process.kill()
+        if job == "evaluate" and rng.random() < 0.5:
+            wait_for_upload(place, process)
+            time.sleep(rng.uniform(0, 1))
         else:
-            others = [pid for pid, line in place.processes().items() if "spawn_main" in line]
-            if others:
-                os.kill(rng.choice(others), signal.SIGKILL)
+            time.sleep(rng.uniform(0, tally.longest[job]))
+        strike(place, process, fault, tally, rng)
     code = finish(process, tally)
+    if fault == "none":
+        tally.longest[job] = max(tally.longest.get(job, 0.0), time.monotonic() - begin)
     tally.rounds[f"{job}, {fault}"] += 1
     if fault == "none" and code != 0:
         tally.wrong.append(f"{job} {argument} ended with {code} though nothing was killed")
@@ -240,15 +245,41 @@ def one_round(place: Place, tally: Tally, rng: random.Random, longest: float) ->
     tally.server_megabytes.append(round(place.server_megabytes()))
 
 
+def wait_for_upload(place: Place, process: subprocess.Popen[bytes]) -> None:
+    """Until the results of a client are complete on disk."""
+    while process.poll() is None and not list(place.spools.glob("*/manifest.json")):
+        time.sleep(0.02)
+
+
+def strike(place: Place, process: subprocess.Popen[bytes], fault: str, tally: Tally, rng: random.Random) -> None:
+    """Kill what is to be killed, if the client still runs and it is there."""
+    if process.poll() is not None:
+        return
+    if fault == "server":
+        place.kill_server()
+        time.sleep(rng.uniform(0, 5))
+        place.start_server()
+    elif fault == "client":
+        process.kill()
+    else:
+        workers = [pid for pid, line in place.processes().items() if "spawn_main" in line]
+        if not workers:
+            return
+        os.kill(rng.choice(workers), signal.SIGKILL)
+    tally.kills[fault] += 1
+
+
 def recover(place: Place, tally: Tally) -> None:
     """Upload what lies on disk, with the command that the message names."""
     from dynamask_mlflow.tracking.spool import find_spools
 
     for spool in find_spools([place.spools]):
         if spool.complete:
+            run_id = str(json.loads((spool.path / "manifest.json").read_text())["run_id"])
             command = [sys.executable, "-c", "from dynamask_mlflow.cli import main; main()", "upload", str(spool.path)]
             done = subprocess.run(command, env=place.environment(), capture_output=True, text=True)
             tally.uploads += 1
+            tally.uploaded.add(run_id)
             if done.returncode != 0:
                 tally.wrong.append(f"upload: {done.stderr.strip().splitlines()[-1:]}")
 
@@ -266,6 +297,8 @@ def count(place: Place, tally: Tally, expected: dict[str, dict[str, float]]) -> 
     homes = [home.experiment_id for home in client.search_experiments(filter_string=f"name = '{EXPERIMENT}'")]
     runs = client.search_runs(homes, "tags.soak = 'evaluation'", max_results=5000)
     finished = [run for run in runs if run.info.status == "FINISHED"]
+    lost = tally.uploaded - {run.info.run_id for run in finished}
+    tally.wrong += [f"run {run_id} was uploaded, but is not finished" for run_id in sorted(lost)]
     for run in finished:
         names = {item.path for item in client.list_artifacts(run.info.run_id, "dynamask")}
         if not {"dynamask/masks.npz", "dynamask/config.json", "dynamask/report.html"} <= names:
@@ -292,12 +325,14 @@ def soak(minutes: float, seed: int, folder: Path) -> dict[str, Any]:
 
     place, tally, rng = Place(folder, free_port()), Tally(), random.Random(seed)
     place.spools.mkdir(parents=True)
-    place.start_server()
     try:
-        for job, argument in [("prepare", ""), *(("audit", window) for window in WINDOWS)]:
+        place.start_server()
+        for job, argument in [("prepare", ""), *(("audit", window) for window in WINDOWS), ("evaluate", "0")]:
+            begin = time.monotonic()
             if finish(place.client(job, argument), tally) != 0:
                 log = (folder / "clients.log").read_text()[-1500:]
                 raise RuntimeError(f"Expected the first {job} to pass, but got:\n{log}")
+            tally.longest[job] = max(tally.longest.get(job, 0.0), time.monotonic() - begin)
         os.environ["MLFLOW_TRACKING_URI"] = place.uri
         expected = {
             entry.window: {k: round(v, 6) for k, v in entry.metrics.items()}
@@ -306,7 +341,7 @@ def soak(minutes: float, seed: int, folder: Path) -> dict[str, Any]:
         tally.client_megabytes.clear()
         begin = time.monotonic()
         while time.monotonic() - begin < 60 * minutes:
-            one_round(place, tally, rng, longest=25.0)
+            one_round(place, tally, rng)
             done = sum(tally.rounds.values())
             print(f"{(time.monotonic() - begin) / 60:6.1f} min  {done} rounds, {len(tally.wrong)} wrong", flush=True)
         counted = count(place, tally, expected)
@@ -315,7 +350,8 @@ def soak(minutes: float, seed: int, folder: Path) -> dict[str, Any]:
     half = len(tally.server_megabytes) // 2 or 1
     return {
         "minutes": round(minutes), "rounds": sum(tally.rounds.values()),
-        "kills": sum(n for name, n in tally.rounds.items() if not name.endswith("none")),
+        "kills": sum(tally.kills.values()),
+        **{f"kills of a {name}": n for name, n in sorted(tally.kills.items())},
         **counted, "uploaded later": tally.uploads, "orphan processes": tally.orphans,
         "client MB at most": max(tally.client_megabytes, default=0),
         "server MB, first half": max(tally.server_megabytes[:half], default=0),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
@@ -27,3 +28,26 @@ def plain(value: Any, digits: int = 6) -> Any:
     if isinstance(value, (list, tuple, range)):
         return [plain(item, digits) for item in value]
     return str(value)
+
+
+def stored_object(text: str) -> dict[str, Any]:
+    """The JSON object in a tag, where anybody may have written; empty where there is none.
+
+    >>> stored_object('{"a": [1]}'), stored_object("{"), stored_object("[" * 5000)
+    ({'a': [1]}, {}, {})
+    """
+    try:
+        stored = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return stored if isinstance(stored, dict) else {}
+
+
+def stored_names(stored: dict[str, Any], key: str) -> tuple[str, ...]:
+    """The texts in a list of a stored object; none where there is no such list.
+
+    >>> stored_names({"a": ["x", 5], "b": 5}, "a"), stored_names({"a": ["x"], "b": 5}, "b")
+    (('x',), ())
+    """
+    found = stored.get(key)
+    return tuple(name for name in found if isinstance(name, str)) if isinstance(found, list) else ()

@@ -66,7 +66,7 @@ def load_arrays(path: str | os.PathLike[str], max_bytes: int | None = None) -> d
             members = archive.infolist()
             if len(members) > _MOST_ARRAYS:
                 raise ArchiveError(f"Expected at most {_MOST_ARRAYS} arrays in {path}, but got {len(members)}.")
-            names = [member.filename for member in members]
+            names = [member.filename.removesuffix(".npy") for member in members]
             if len(set(names)) < len(names):
                 raise ArchiveError(f"Expected every array once in {path}, but some names are repeated.")
             total = sum(_size(archive, member, path) for member in members)
@@ -106,7 +106,7 @@ def _size(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: object) -> in
             f"Expected arrays of numbers and text in {path}, but {member.filename} holds objects. Save names as text: "
             "np.array(names, dtype=str)."
         )
-    claimed = prod(shape) * dtype.itemsize
+    claimed = prod(shape) * max(dtype.itemsize, 1)  # text of no width would take nothing, however much there is of it
     if claimed != held or any(size < 0 for size in shape):
         raise ArchiveError(
             f"Expected {held:,} bytes in {member.filename} of {path}, as it holds, but its header claims {claimed:,}."

@@ -16,8 +16,8 @@ def local_path(address: str | os.PathLike[str], what: str) -> Path:
     text = os.fspath(address)
     scheme = _SCHEME.match(text)
     if scheme is None:
-        if not text or "\0" in text:
-            raise ValueError(f"Expected {what} to be a path, but got {text!r}.")
+        if not text or "\0" in text or "://" in text:
+            raise ValueError(f"Expected {what} to be a path, but got {without_secrets(text)!r}.")
         return Path(text).expanduser()
     path = re.sub(r"^(?i:file):(//(localhost)?(?=/))?", "", text)
     if scheme.group(1).lower() != "file" or path.startswith("//") or not path.startswith("/"):

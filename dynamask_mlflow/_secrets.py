@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from urllib.parse import unquote, unquote_plus
 
+from dynamask_mlflow._printable import printable
+
 HIDDEN = "***"
 
 # Every repetition is bounded or possessive: a hostile text must not take long.
@@ -21,7 +23,8 @@ _OPEN_VALUE = re.compile(r"(?![\"'{*])[^;=\n]{0,500}(?=;)")  # ODBC: a value may
 _VALUE = re.compile(
     r"(\\{1,8}[\"'])(?:(?!\1).)*+(?:\1)?"  # JSON within JSON
     r"|[|>][+\-]?[ \t]*+(?:\n[ \t]++[^\n]*+)++"  # a block of YAML
-    r"|\"(?:[^\"\\]|\\.)*+\"?|'(?:[^'\\]|\\.)*+'?|\{[^}]*+\}?|[^\s&;,\"'})\]]++"
+    r"|\"\"\"(?:[^\"]|\"(?!\"\"))*+(?:\"\"\")?"
+    r"|[bBrRuU]{0,2}(?:\"(?:[^\"\\]|\\.)*+\"?|'(?:[^'\\]|\\.)*+'?)|\{[^}]*+\}?|\([^)]*+\)?|\[[^\]]*+\]?|[^\s&;,\"'})\]]++"
 )
 _ARGUMENT = re.compile(r"\s{1,20}+(?![-\s])")
 
@@ -32,6 +35,7 @@ _FEW_SLASHES = re.compile(
     r"((?<![\w/:])//|\b[A-Za-z][A-Za-z0-9+.\-]{1,40}:/)[^\s/@:\"']{0,100}:[^\s/@]{1,300}@(?=[\w\[])"
 )
 _TAG = re.compile(r"<([\w.:\-]{1,60})>[^<>]++(?=</\1>)")
+_CALL = re.compile(r"\b(\w{0,40}Auth\()[^)\n]++")
 _PEM = re.compile(r"(-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----)[^-]*+")
 _SAID = re.compile(
     r"(?i)\b((?:password|passphrase|token|secret|api key)\s{1,5}(?:(?:is|was)\s{1,5})?(?=['\"])"
@@ -47,6 +51,13 @@ _SCHEME_WORD = re.compile(
     r"\b([Bb]earer|[Bb]asic|[Nn]egotiate|[Aa]pi-?[Kk]ey)\s{1,20}(?=\S{0,500}[0-9A-Z=._\-])[A-Za-z0-9._~+/\-]{6,}=*"
 )
 _QUERY_KEY = re.compile(r"(?i)([?&](?:key|code|pass)=)[^\s&\"']++")
+_WEBHOOK = re.compile(  # addresses whose path is the secret
+    r"(?i)\b(hooks\.slack\.com/(?:services|workflows|triggers)/|(?:discord|discordapp)\.com/api/webhooks/"
+    r"|[\w.\-]{1,80}webhook\.office\.com/webhookb2/|api\.telegram\.org/bot"
+    r"|with url: /(?:(?:services|workflows|triggers|api/webhooks|webhookb2|integration)/|bot)"
+    r"|events\.pagerduty\.com/integration/)"
+    r"[^\s\"'<>)]++"
+)
 _KNOWN = re.compile(
     r"\b(?:eyJ[\w\-]{8,}+\.[\w\-]++\.[\w\-]*+|dapi[0-9a-f]{32}(?:-\d)?|A[KS]IA[0-9A-Z]{16}|gh[pousr]_\w{20,}+"
     r"|github_pat_\w{20,}+|glpat-[\w\-]{16,}+|hf_\w{20,}+|npm_\w{30,}+|pypi-[\w\-]{20,}+|hvs\.[\w\-]{20,}+|dop_v1_[0-9a-f]{40,}+"
@@ -65,7 +76,7 @@ def without_secrets(text: object) -> str:
     cleaned = _cleaned(str(text))
     if "%" not in cleaned:
         return cleaned
-    return re.sub(r"[^\s\"']*%[0-9A-Fa-f]{2}[^\s\"']*", _decoded, cleaned)
+    return re.sub(r"[^\s\"']++", _decoded, cleaned)
 
 
 def _cleaned(text: str) -> str:
@@ -78,8 +89,10 @@ def _cleaned(text: str) -> str:
     text = _FEW_SLASHES.sub(r"\1", text)
     text = _BARE.sub("", text)
     text = _without_values(text)
+    text = _CALL.sub(rf"\1{HIDDEN}", text)
     text = _SAID.sub(rf"\1{HIDDEN}", text)
     text = _QUERY_KEY.sub(rf"\1{HIDDEN}", text)
+    text = _WEBHOOK.sub(rf"\1{HIDDEN}", text)
     return _KNOWN.sub(HIDDEN, text)
 
 
@@ -122,6 +135,8 @@ def _address(found: re.Match[str]) -> str:
 def _decoded(found: re.Match[str]) -> str:
     """The word as it is unless its percent-decoded form holds a credential; then that form, cleaned."""
     word = plain = found.group()
+    if "%" not in word:
+        return word
     for _ in range(3):
         plain = unquote(plain)
         if _cleaned(plain) != plain:
@@ -130,6 +145,6 @@ def _decoded(found: re.Match[str]) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's text, without credentials."""
+    """The first line of an error's text, without credentials; of a long one the middle is left out."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    return without_secrets(lines[0])[:300]
+    return printable(without_secrets(lines[0]), 300)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dynamask_mlflow._json import stored_names, stored_object
 from dynamask_mlflow._states import State
 from dynamask_mlflow.audit import tags as t
 from dynamask_mlflow.audit.history import AuditEntry, Episode, audit_history, days_between, episodes, jaccard
@@ -93,8 +94,8 @@ def notified(run_id: str, notice: Notice) -> frozenset[str]:
     """Names of those who were notified of it, by an attempt that may have failed half-way."""
     from mlflow import MlflowClient
 
-    stored = json.loads(MlflowClient().get_run(run_id).data.tags.get(t.NOTIFIED, "{}"))
-    return frozenset(stored.get("by", ())) if stored.get("notice") == notice.key else frozenset()
+    stored = stored_object(MlflowClient().get_run(run_id).data.tags.get(t.NOTIFIED, ""))
+    return frozenset(stored_names(stored, "by")) if stored.get("notice") == notice.key else frozenset()
 
 
 def note_notified(run_id: str, notice: Notice, by: Iterable[str]) -> None:
@@ -108,8 +109,8 @@ def mark_alerted(run_id: str, notice: Notice) -> None:
     from mlflow import MlflowClient
 
     client = MlflowClient()
-    stored = json.loads(client.get_run(run_id).data.tags.get(t.ALERTED, "{}"))
-    keys = sorted({*stored.get("notices", ()), notice.key})
+    stored = stored_object(client.get_run(run_id).data.tags.get(t.ALERTED, ""))
+    keys = sorted({*stored_names(stored, "notices"), notice.key})
     client.set_tag(run_id, t.ALERTED, json.dumps({"notices": keys}))
 
 

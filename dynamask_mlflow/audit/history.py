@@ -6,13 +6,13 @@ about something else, ends it; one that is inconclusive says nothing about it, a
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dynamask_mlflow._json import stored_names, stored_object
 from dynamask_mlflow._states import State
 from dynamask_mlflow.audit import tags as t
 from dynamask_mlflow.audit.identity import DEFAULT_SITE
@@ -83,7 +83,8 @@ def audit_history(
         if not page.token:
             break
         page = client.search_runs([home.experiment_id], " and ".join(wanted), page_token=page.token)
-    entries = _marked([_entry(run) for run in found if t.VERDICT in run.data.tags and run.data.tags[t.MODEL] == name])
+    concluded = [run for run in found if run.data.tags.get(t.VERDICT) in {*State} and run.data.tags[t.MODEL] == name]
+    entries = _marked([_entry(run) for run in concluded])
     return [
         entry
         for entry in sorted(entries, key=lambda entry: (entry.start, entry.version, entry.site, entry.audited_at))
@@ -106,7 +107,7 @@ def _slot(entry: AuditEntry) -> str:
 
 def _entry(run: Run) -> AuditEntry:
     tags = run.data.tags
-    finding = _json(tags.get(t.FINDING, ""))
+    finding = stored_object(tags.get(t.FINDING, ""))
     return AuditEntry(
         run_id=run.info.run_id,
         window=tags.get(t.WINDOW, ""),
@@ -123,22 +124,14 @@ def _entry(run: Run) -> AuditEntry:
         series=tags.get(t.SERIES, ""),
         slot=tags.get(t.SLOT, ""),
         content=tags.get(t.CONTENT, ""),
-        channels=tuple(finding.get("channels", ())),
-        kinds=tuple(finding.get("kinds", ())),
-        inputs=tuple(finding.get("inputs", ())),
+        channels=stored_names(finding, "channels"),
+        kinds=stored_names(finding, "kinds"),
+        inputs=stored_names(finding, "inputs"),
         reason=str(finding.get("reason", "")),
         trend=tags.get(t.TREND, ""),
         audited_at=tags.get(t.AUDITED_AT, ""),
-        alerted=tuple(_json(tags.get(t.ALERTED, "")).get("notices", ())),
+        alerted=stored_names(stored_object(tags.get(t.ALERTED, "")), "notices"),
     )
-
-
-def _json(text: str) -> dict[str, list[str]]:
-    try:
-        stored = json.loads(text)
-    except ValueError:
-        return {}
-    return stored if isinstance(stored, dict) else {}
 
 
 @dataclass(frozen=True)

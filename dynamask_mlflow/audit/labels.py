@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynamask_mlflow._model_uri import registered_name
+from dynamask_mlflow._printable import printable
 from dynamask_mlflow._provenance import digest
 from dynamask_mlflow.audit import tags as t
 from dynamask_mlflow.audit.artifacts import CONFIG, CULPRITS, MEASURED, VERDICT
@@ -108,7 +109,7 @@ def _relabel(entry: AuditEntry, history: Sequence[AuditEntry], labels: Labels, e
         config = AuditConfig.from_mapping(read_artifact_json(entry.run_id, CONFIG))
         arrays = load_arrays(entry.run_id, download)
     except Exception as error:  # an audit of an earlier release, or one that compared nothing
-        _logger.warning("dynamask: the audit of %s has no arrays to conclude again: %s", entry.window, error)
+        _logger.warning("dynamask: the audit of %s has no arrays to conclude again: %s", printable(entry.window), error)
         return None
     known = named_outcomes(labels, config)
     current, added = _with_labels(arrays.current, known)

@@ -11,6 +11,7 @@ from typing import Any
 
 from dynamask_mlflow._files import atomic_write
 from dynamask_mlflow._json import plain
+from dynamask_mlflow._printable import printable
 from dynamask_mlflow._provenance import digest
 from dynamask_mlflow._secrets import first_line
 from dynamask_mlflow.audit import tags as t
@@ -197,7 +198,7 @@ def _refresh_later(request: AuditRequest, entries: Sequence[AuditEntry]) -> None
             result = _conclude(*kept)
             link_superseded(_entries(request), result.run_id)
         except AuditError as error:  # its shards were removed: the next audit of that window makes them again
-            _logger.warning("dynamask: the trend of %s could not be renewed: %s", entry.window, error)
+            _logger.warning("dynamask: the trend of %s could not be renewed: %s", printable(entry.window), error)
 
 
 def _folder(request: AuditRequest) -> Path:

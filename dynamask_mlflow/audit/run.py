@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from dynamask_mlflow._files import atomic_write
-from dynamask_mlflow._secrets import without_secrets
 from dynamask_mlflow.audit import tags as t
 from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.identity import AuditIdentity, check_site
@@ -30,6 +29,7 @@ from dynamask_mlflow.audit.verdict import Verdict
 from dynamask_mlflow.audit.version_state import note_failure
 from dynamask_mlflow.audit.windows import check_attributes, dataset_channels, draw_stays, find_rows, parse_window
 from dynamask_mlflow.audit.workers import Progress, Workers
+from dynamask_mlflow.evaluation.privacy import stored_reason
 from dynamask_mlflow.tracking.upload import short_retries
 
 
@@ -208,14 +208,14 @@ def run_audit(
                 close_failed(request.run_id)
             if isinstance(error, Exception):
                 with contextlib.suppress(Exception):  # the first error is the one to be heard
-                    tell_failure(source, str(error))
+                    tell_failure(source, error)
             raise
 
 
-def tell_failure(source: AuditSource, error: str) -> None:
+def tell_failure(source: AuditSource, error: BaseException) -> None:
     """Say on the version that an audit could not run, and why; gives up soon if MLflow is what does not answer."""
     span = parse_window(source.window)
-    line = without_secrets((error.strip() or "no reason is known").splitlines()[0])
+    line = stored_reason(error)
     about = {"site": source.site, "window": span.label, "start": span.start or ""}
     with short_retries():
         ref = resolve_model(source.model)

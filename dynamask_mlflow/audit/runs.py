@@ -9,7 +9,7 @@ import json
 import random
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -181,6 +181,15 @@ def upload_results(
         raise
 
 
+def _as_tag(record: Mapping[str, Sequence[str]]) -> str:
+    """A record as JSON that a tag can hold: what is longest loses its end until it fits."""
+    kept = dict(record)
+    while len(text := json.dumps(kept)) > t.LONGEST:
+        longest = max(kept, key=lambda name: len(json.dumps(kept[name])))
+        kept[longest] = kept[longest][: len(kept[longest]) * 3 // 4]
+    return text
+
+
 def conclude_run(run_id: str, verdict: Verdict, trend: str) -> None:
     """Write the verdict on the run; from now on it is an audit of the history. The verdict's tag comes last."""
     from mlflow import MlflowClient
@@ -193,7 +202,7 @@ def conclude_run(run_id: str, verdict: Verdict, trend: str) -> None:
         "reason": verdict.headline[:400],
     }
     tags = {
-        t.FINDING: json.dumps(finding)[: t.LONGEST],
+        t.FINDING: _as_tag(finding),
         t.TREND: trend,
         t.AUDITED_AT: datetime.now(UTC).isoformat(timespec="microseconds"),
         "mlflow.note.content": _note(verdict),

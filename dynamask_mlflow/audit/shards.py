@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 import tempfile
 from collections.abc import Sequence
@@ -308,11 +309,10 @@ def _partition(root: Path, group: ShardGroup, least: int) -> int:
     fit = [model.to_dict(), config.explainer_digest, config.shard_seconds]
     what = [*fit, group.source.to_dict(), group.role, group.salt, code_version(config.method)]
     path, count = root / "partitions" / f"{digest(what)}.json", len(rows)
-    try:
-        return int(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError):
-        pass
-    by_time = round(count * _speed(root, model, config) / config.shard_seconds)
+    kept = _kept_number(path)
+    if kept is not None and 1 <= kept <= max(1, count):
+        return int(kept)
+    by_time = min(round(count * _speed(root, model, config) / config.shard_seconds), count)
     chosen = max(1, by_time, -(-count // _LARGE), min(least, count // _SMALL))
     atomic_write(path, json.dumps(chosen))
     return chosen
@@ -323,10 +323,16 @@ def _speed_file(root: Path, model: ModelRef, config: AuditConfig) -> Path:
 
 
 def _speed(root: Path, model: ModelRef, config: AuditConfig) -> float:
+    return _kept_number(_speed_file(root, model, config)) or SECONDS_PER_STAY
+
+
+def _kept_number(path: Path) -> float | None:
+    """A number of the store, if there is one above 0; whatever else the file holds is as if it were not there."""
     try:
-        return float(json.loads(_speed_file(root, model, config).read_text(encoding="utf-8")))
-    except (OSError, ValueError):
-        return SECONDS_PER_STAY
+        kept = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return kept if isinstance(kept, int | float) and 0 < kept < math.inf else None
 
 
 def _note_speed(root: Path, model: ModelRef, config: AuditConfig, seconds: float) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
+import shutil
 import tempfile
 import zipfile
 from collections.abc import Mapping
@@ -11,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dynamask_mlflow._files import checksum
 from dynamask_mlflow.audit.artifacts import CONFIG, MADE_FROM, VERDICT
 from dynamask_mlflow.audit.bundle import AUDITS, FORMAT, MANIFEST, SEAL
 from dynamask_mlflow.audit.comparison import MadeFrom, compare_arrays, load_arrays, not_compared
@@ -83,15 +86,15 @@ def verify_evidence(path: str | Path, expect: str | None = None) -> Verification
         raise TamperedError(f"Expected the bundle with the seal {expect}, but {path} has {sealed}.")
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        manifest = _unpack(Path(path), root)
+        manifest = _unpack(data, root, path)
         audits = json.loads((root / AUDITS).read_text(encoding="utf-8"))
         verdicts = tuple(_recompute(root, audit) for audit in audits)
     return Verification(sealed, manifest["model"], manifest["year"], len(manifest["files"]), verdicts)
 
 
-def _unpack(path: Path, root: Path) -> dict[str, Any]:
-    """Write the members whose hashes are right; nothing else is in there."""
-    with zipfile.ZipFile(path) as archive:
+def _unpack(data: bytes, root: Path, path: str | Path) -> dict[str, Any]:
+    """Write the members whose hashes are right; nothing else is in there. `data`: the bytes whose seal is right."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
         members = archive.infolist()
         if len(members) > _MOST_FILES or sum(member.file_size for member in members) > _MOST_BYTES:
             raise TamperedError(f"Expected a bundle of evidence at {path}, but it is far too large.")
@@ -105,11 +108,11 @@ def _unpack(path: Path, root: Path) -> dict[str, Any]:
             target = (root / name).resolve()
             if root.resolve() not in target.parents:
                 raise TamperedError(f"Expected files within the bundle, but got {name!r}.")
-            content = archive.read(name)
-            if hashlib.sha256(content).hexdigest() != wanted:
-                raise TamperedError(f"Expected {name} as it was written, but its content differs.")
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(content)
+            with archive.open(name) as source, target.open("wb") as file:
+                shutil.copyfileobj(source, file)  # in pieces: a member may claim gigabytes
+            if checksum(target) != wanted:
+                raise TamperedError(f"Expected {name} as it was written, but its content differs.")
     return manifest
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from dynamask_mlflow._json import stored_object
 from dynamask_mlflow._states import State, worst
 from dynamask_mlflow.audit import tags as t
 from dynamask_mlflow.audit.history import AuditEntry, Episode, audit_history, episodes
@@ -16,6 +17,7 @@ from dynamask_mlflow.audit.identity import DEFAULT_SITE
 
 _BEGIN, _END = "<!-- dynamask audit -->", "<!-- /dynamask audit -->"
 _ROWS, _TRIES = 6, 3
+_FAILURE = ("window", "start", "error", "at")
 Failures = Mapping[str, Mapping[str, str]]
 
 
@@ -152,11 +154,23 @@ def _version_tags(state: VersionState) -> dict[str, str]:
 
 def stored_failures(tags: Mapping[str, str]) -> dict[str, dict[str, str]]:
     """site -> window, start, error of the audit that could not run."""
-    try:
-        stored = json.loads(tags.get(t.FAILED, "{}"))
-    except ValueError:
-        return {}
-    return stored if isinstance(stored, dict) else {}
+    stored = stored_object(tags.get(t.FAILED, ""))
+    return {site: failure for site, failure in stored.items() if _is_failure(failure)}
+
+
+def _is_failure(stored: Any) -> bool:
+    return isinstance(stored, dict) and all(isinstance(stored.get(key), str) for key in _FAILURE)
+
+
+def _as_tag(failures: Mapping[str, Mapping[str, str]]) -> str:
+    """The failures as a tag can hold them: of many sites the errors are cut, and at last the oldest left out."""
+    kept = dict(sorted(failures.items(), key=lambda item: item[1]["at"]))
+    for length in (300, 100, 30, 0):
+        text = json.dumps({site: {**failure, "error": failure["error"][:length]} for site, failure in kept.items()})
+        if len(text) <= t.LONGEST:
+            return text
+    kept.pop(next(iter(kept)))
+    return _as_tag(kept)
 
 
 def note_failure(name: str, version: str, experiment: str, *, site: str, window: str, start: str, error: str) -> None:
@@ -167,7 +181,7 @@ def note_failure(name: str, version: str, experiment: str, *, site: str, window:
     stored = stored_failures(client.get_model_version(name, version).tags)
     now = datetime.now(UTC).isoformat(timespec="microseconds")
     stored[site] = {"window": window, "start": start, "error": error[:300], "at": now}
-    client.set_model_version_tag(name, version, t.FAILED, json.dumps(stored)[: t.LONGEST])
+    client.set_model_version_tag(name, version, t.FAILED, _as_tag(stored))
     publish_version_state(name, version, experiment)
 
 

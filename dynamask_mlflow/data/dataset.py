@@ -231,7 +231,12 @@ def read_meta(folder: Path) -> dict[str, Any]:
     """The description of a built dataset, without its tensors."""
     if not (folder / META).is_file():
         raise DatasetMissingError(f"Expected a built dataset at {folder}, but there is no {META}.")
-    meta: dict[str, Any] = json.loads((folder / META).read_text(encoding="utf-8"))
+    try:
+        meta: dict[str, Any] = json.loads((folder / META).read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"Expected a built dataset at {folder}, but its {META} cannot be read: {error}.") from error
+    if not isinstance(meta, dict):
+        raise DataError(f"Expected a JSON object in {folder / META}, but got {type(meta).__name__}.")
     if meta.get("schema_version") != SCHEMA_VERSION:
         got = meta.get("schema_version")
         raise DataError(f"Expected a dataset of schema version {SCHEMA_VERSION}, but {folder} has {got}.")

@@ -128,7 +128,7 @@ class ModelSettings(Settings):
         path = Path(folder) / SETTINGS_FILE
         try:
             stored = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise ValueError(f"Expected settings of a dynamask model at {path}, but {error}.") from error
         if not isinstance(stored, dict):
             raise ValueError(f"Expected settings of a dynamask model at {path}, but got {type(stored).__name__}.")

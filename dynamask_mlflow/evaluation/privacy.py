@@ -6,6 +6,7 @@ import hmac
 import logging
 import os
 
+from dynamask_mlflow._secrets import first_line
 from dynamask_mlflow._settings import ConfigError
 
 _logger = logging.getLogger(__name__)
@@ -38,6 +39,19 @@ def warn_of_short_salt() -> None:
 def hashed(name: str) -> str:
     """A name that cannot be read back without the key in the environment."""
     return hmac.new(require_salt(), name.encode(), "sha256").hexdigest()[:16]
+
+
+def stored_reason(error: BaseException) -> str:
+    """Why nothing came of it, as registries and alerts may hold it: the text of an error of this package, of MLflow or
+    of the system. Any other may be the model's, whose text may quote the values it was given: the type alone.
+
+    >>> stored_reason(RuntimeError("bad lactate 19.25"))
+    'RuntimeError in the model or the data; the log of the audit says more.'
+    """
+    writer = type(error).__module__.partition(".")[0]
+    if writer in (__name__.partition(".")[0], "mlflow") or isinstance(error, OSError):
+        return first_line(error)
+    return f"{type(error).__name__} in the model or the data; the log of the audit says more."
 
 
 def reason_of(error: BaseException) -> str:

@@ -13,6 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from dynamask_mlflow._threads import one_thread
+
 
 @contextmanager
 def untouched_process(model: object = None) -> Iterator[None]:
@@ -21,8 +23,11 @@ def untouched_process(model: object = None) -> Iterator[None]:
     the states of random, numpy's and torch's generators; torch's default dtype, number of threads, gradient mode and
     determinism; warnings filters; environment variables; and of a torch module its training flags, buffers and tensors
     (also those written in forward, such as a hidden state that it keeps), gradients and `requires_grad`.
+
+    One thread at a time is in such a block: another would take the state in between for the one to be restored, and
+    its answers would come from a network that is held in another mode.
     """
-    with ExitStack() as undo:
+    with one_thread(), ExitStack() as undo:
         undo.enter_context(warnings.catch_warnings())
         undo.callback(_restore_environment, dict(os.environ))
         undo.callback(_restore_torch, *_torch_state())

@@ -108,7 +108,7 @@ def report(stored: Mapping[str, Any], uris: Sequence[str]) -> dict[str, Any]:
     return {**found.to_dict(), "experiment": request.experiment}
 
 
-def note_failure(source: Mapping[str, Any], error: str) -> None:
+def note_failure(source: Mapping[str, Any], error: BaseException) -> None:
     """Say on the version that the window of `source`, or of a request, could not be audited."""
     from dynamask_mlflow.audit import AuditSource
     from dynamask_mlflow.audit.run import tell_failure

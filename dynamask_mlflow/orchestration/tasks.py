@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import tzinfo
@@ -13,7 +14,7 @@ from airflow.sdk import BaseNotifier, get_current_context
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from dynamask_mlflow._model_uri import ModelUri
-from dynamask_mlflow._secrets import without_secrets
+from dynamask_mlflow._secrets import first_line, without_secrets
 from dynamask_mlflow.orchestration import steps
 from dynamask_mlflow.orchestration.hook import MlflowHook
 from dynamask_mlflow.orchestration.link import leave_link
@@ -190,7 +191,7 @@ def tell_failure(
         MlflowHook(conn_id).apply()
         version, reason = steps.noted_failure(wanted)
     except Exception as error:  # MLflow itself may be what failed
-        log.warning("MLflow does not say why: %s", error)
+        log.warning("MLflow does not say why: %s", first_line(error))
     text = f"not audited: {wanted['model']}, {wanted['window']}. {reason or 'The logs of this DAG run say why.'}"
     audit = {
         **{key: wanted.get(key) for key in ("model", "site", "window", "experiment")},
@@ -223,7 +224,7 @@ def _tell(context: Any, audit: Mapping[str, Any], notifiers: Sequence[BaseNotifi
         try:
             notifier(context)
         except Exception as error:  # the others must be told in any case
-            log.exception("%s failed.", name)
+            log.error("%s failed.\n%s", name, without_secrets(traceback.format_exc()))
             errors.append(f"{name}: {without_secrets(error)}")
             continue
         yield name
@@ -274,7 +275,7 @@ def _noted(what: Mapping[str, Any]) -> Iterator[None]:
         uri = str(ModelUri(model["name"], version=model["version"])) if isinstance(model, Mapping) else model
         if what.get("kind") != "reference":
             with suppress(Exception):  # the first error is the one to be heard
-                steps.note_failure({**what, "model": uri}, str(error) or type(error).__name__)
+                steps.note_failure({**what, "model": uri}, error)
         raise
 
 

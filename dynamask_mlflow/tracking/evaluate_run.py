@@ -48,7 +48,7 @@ from dynamask_mlflow.tracking.open_network import (
     settings_of,
     task_of,
 )
-from dynamask_mlflow.tracking.spool import ARTIFACTS, Destination, Point, discard, new_spool, release, write_manifest
+from dynamask_mlflow.tracking.spool import ARTIFACTS, Destination, Point, discard, new_spool, write_manifest, written_to
 from dynamask_mlflow.tracking.upload import upload_or_keep
 
 if TYPE_CHECKING:
@@ -109,8 +109,8 @@ def run_evaluation(
             points = [Point(name, value) for name, value in scalars.items()]
             curves = curve_metrics(evaluation, config.curve_areas, several)
             points += [Point(name, value, step) for (name, step), value in curves.items()]
-            release(spool)
-            files = write_artifacts(spool / ARTIFACTS, evaluation, config, about=about, model=label, labels=labels)
+            with written_to(spool):
+                files = write_artifacts(spool / ARTIFACTS, evaluation, config, about=about, model=label, labels=labels)
         write_manifest(
             spool,
             Destination(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hmac
 import os
+import shutil
 from pathlib import Path
 
 from dynamask_mlflow._files import checksum
@@ -56,12 +57,14 @@ def sign_version(name: str, version: str) -> str:
 def signed_folder(name: str, version: str) -> str:
     """Download a version and check its signature; load it from the returned folder, not from the registry again.
 
+    The folder is this process's own: where the registry's files lie on this machine, they could change after the check.
+
     Raises:
         UntrustedModelError: if the version is not signed, or its files are not those that were signed.
     """
     from mlflow import MlflowClient
 
-    from dynamask_mlflow.tracking.mlflow_client import download
+    from dynamask_mlflow.tracking.mlflow_client import download, new_folder
 
     stored = MlflowClient().get_model_version(name, version).tags.get(TAG)
     if not stored:
@@ -69,7 +72,8 @@ def signed_folder(name: str, version: str) -> str:
             f"Expected a signed model, but version {version} of {name!r} has no tag {TAG}. "
             f"Sign it with: dynamask-mlflow sign models:/{name}/{version}"
         )
-    folder = str(download(f"models:/{name}/{version}"))
+    folder = str(Path(new_folder()) / "model")
+    shutil.copytree(download(f"models:/{name}/{version}"), folder, symlinks=True)
     if not hmac.compare_digest(stored, signature_of(folder, name)):
         raise UntrustedModelError(
             f"Expected the files that were signed, but those of version {version} of {name!r} differ, "

@@ -15,7 +15,8 @@ import shutil
 import socket
 import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
@@ -39,6 +40,7 @@ _SHA = re.compile(r"[0-9a-f]{64}")
 _PREFIX, _OWNER, _RESERVED = "dynamask-", "owner.json", "reserved"
 _LEAST = 32 << 20  # bytes free, whatever is to be stored
 _MOST_FOLDERS = 50
+_DAMAGED = (OSError, ValueError, KeyError, TypeError, OverflowError, RuntimeError)  # a small file of ours, read again
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class SpoolFolder:
 
 
 def new_spool(base: str | None, run_id: str, needed: int = 0) -> Path:
-    """An empty folder that only its owner can read, with room for `needed` bytes, which is taken until `release`.
+    """An empty folder that only its owner can read, with room for `needed` bytes, which is taken until `written_to`.
 
     Spools that a killed process left unfinished are removed; finished ones that were never uploaded are mentioned.
     """
@@ -102,9 +104,17 @@ def _reserve(path: Path, size: int) -> None:
                 raise
 
 
-def release(spool: Path) -> None:
-    """Give back the room that `new_spool` took: the results are about to be written."""
+@contextmanager
+def written_to(spool: Path) -> Iterator[None]:
+    """Give back the room that `new_spool` took, since the block writes the results; what fills the disk is named."""
     (spool / _RESERVED).unlink(missing_ok=True)
+    try:
+        yield
+    except OSError as error:
+        raise SpoolError(
+            f"Expected room for the results in {spool.parent}, but they could not be written: "
+            f"{error.strerror or error}. Name another folder with the setting `spool`."
+        ) from error
 
 
 def find_spools(folders: Iterable[Path] | None = None) -> list[SpoolFolder]:
@@ -167,13 +177,13 @@ def _in_use(spool: Path) -> bool:
     try:
         owner = json.loads((spool / _OWNER).read_text(encoding="utf-8"))
         pid, host = int(owner["pid"]), str(owner["host"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except _DAMAGED:
         return False
     if host != socket.gethostname():
         return not (spool / MANIFEST).is_file()
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):
         return False
     except OSError:
         return True
@@ -188,9 +198,10 @@ def _index() -> Path:
 def _remembered() -> list[Path]:
     try:
         stored = json.loads(_index().read_text(encoding="utf-8"))
-    except (OSError, ValueError, RuntimeError):
+    except _DAMAGED:
         return []
-    return [Path(name) for name in stored if isinstance(name, str)] if isinstance(stored, list) else []
+    named = [name for name in stored if isinstance(name, str)] if isinstance(stored, list) else []
+    return [Path(name) for name in named if os.path.isdir(name)]  # noqa: PTH112  (false where Path would raise)
 
 
 def _remember(folder: Path) -> None:
@@ -198,7 +209,7 @@ def _remember(folder: Path) -> None:
     known, place = _remembered(), folder.resolve()
     if place in known:
         return
-    kept = [*(path for path in known if path.is_dir()), place][-_MOST_FOLDERS:]
+    kept = [*known, place][-_MOST_FOLDERS:]
     try:
         atomic_write(_index(), json.dumps([str(path) for path in kept]))
     except (OSError, RuntimeError) as error:

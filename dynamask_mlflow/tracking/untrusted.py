@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dynamask_mlflow._npz import max_size
-from dynamask_mlflow.evaluation.model_settings import load_reference
+from dynamask_mlflow._settings import shown
+from dynamask_mlflow.evaluation.model_settings import SETTINGS_FILE, load_reference
 from dynamask_mlflow.evaluation.sequence_model import SequenceModel
 from dynamask_mlflow.tracking.errors import UntrustedModelError
 
@@ -37,7 +38,7 @@ _FILES = {
     "MLmodel", "conda.yaml", "python_env.yaml", "requirements.txt", "dynamask.json", "input_example.json",
     "serving_input_example.json", "registered_model_meta", "reference.npz", "data/model.pt2",
 }  # fmt: skip
-_LARGEST_TEXT = 1 << 26
+_LARGEST_TEXT = 1 << 22
 
 _TEXTS = re.compile(r"archive_format|archive_version|byteorder|version|\.data/version|\.data/serialization_id")
 _TEXT = re.compile(rb"[A-Za-z0-9._-]{1,64}\n?")
@@ -127,19 +128,21 @@ def refuse_code(folder: str | os.PathLike[str]) -> dict[str, Any]:
     flavors = described["flavors"]
     for name, conf in flavors.items():
         if name not in _FLAVORS or not isinstance(conf, dict):
-            raise UntrustedModelError(f"Expected only the flavors {_FLAVORS}, but the model has {name!r}.")
+            raise UntrustedModelError(f"Expected only the flavors {_FLAVORS}, but the model has {_shown(name)}.")
         _check_flavor(name, conf)
     loader = flavors.get("python_function", {}).get("loader_module")
     if loader not in LOADERS:
-        raise UntrustedModelError(f"Expected one of the loaders {LOADERS}, but the model names {loader!r}.")
+        raise UntrustedModelError(f"Expected one of the loaders {LOADERS}, but the model names {_shown(loader)}.")
     for path in root.rglob("*"):
         name = path.relative_to(root).as_posix()
         if path.is_symlink():
-            raise UntrustedModelError(f"Expected plain files, but the model holds the link {name!r}.")
+            raise UntrustedModelError(f"Expected plain files, but the model holds the link {_shown(name)}.")
         if path.suffix in (".pth", ".pkl", ".pt", ".pickle", ".joblib"):
-            raise UntrustedModelError(f"Expected a network in pt2 format, but the model holds pickles: {name!r}.")
+            raise UntrustedModelError(f"Expected a network in pt2 format, but the model holds pickles: {_shown(name)}.")
+        if name == SETTINGS_FILE and path.stat().st_size > _LARGEST_TEXT:
+            raise UntrustedModelError(f"Expected {name} of at most {_LARGEST_TEXT:,} bytes, but it has more.")
         if path.is_file() and name not in _FILES:
-            raise UntrustedModelError(f"Expected a model without code, but it brings the file {name!r}.")
+            raise UntrustedModelError(f"Expected a model without code, but it brings the file {_shown(name)}.")
     if not (root / "data" / "model.pt2").is_file():
         raise UntrustedModelError("Expected a network in pt2 format at data/model.pt2, but there is none.")
     return described
@@ -152,7 +155,11 @@ def _description(root: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > _LARGEST_TEXT:
             raise UntrustedModelError(f"Expected an MLmodel file of at most {_LARGEST_TEXT:,} bytes, but got more.")
-        described = yaml.safe_load(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        # References to what was written before let a few lines stand for billions of values.
+        if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text, yaml.SafeLoader)):
+            raise UntrustedModelError(f"Expected an MLmodel file without references in {root}, but it has some.")
+        described = yaml.safe_load(text)
         if not isinstance(described, dict) or not isinstance(described.get("flavors"), dict):
             raise UntrustedModelError(f"Expected the model's flavors in {path}, but there are none.")
         return described
@@ -164,11 +171,12 @@ def _description(root: Path) -> dict[str, Any]:
 
 def _check_flavor(name: str, conf: dict[str, Any]) -> None:
     if conf.get("code"):
-        raise UntrustedModelError(f"Expected a model without code, but flavor {name!r} brings {conf['code']!r}.")
+        raise UntrustedModelError(f"Expected a model without code, but flavor {name!r} brings {_shown(conf['code'])}.")
     wanted = {"model_data": "data", "data": {"dynamask": "dynamask.json"}.get(name, "data")}
     for key, value in wanted.items():
         if conf.get(key) not in (None, value):
-            raise UntrustedModelError(f"Expected {key} inside the model's folder, at {value!r}, but got {conf[key]!r}.")
+            got = _shown(conf[key])
+            raise UntrustedModelError(f"Expected {key} inside the model's folder, at {value!r}, but got {got}.")
 
 
 def _load_exported(path: Path) -> torch.nn.Module:
@@ -182,7 +190,11 @@ def _load_exported(path: Path) -> torch.nn.Module:
     checked = io.BytesIO()
     with _open_archive(path) as archive, zipfile.ZipFile(checked, "w") as copy:
         records = _records(archive)
-        tensors = {name for name in _CONFIGS for name in _check_config(archive.read(records[name]), name)}
+        # Each record is read once: the file may change between a check and a second look.
+        configs = {name: archive.read(records.pop(name)) for name in _CONFIGS}
+        tensors = {tensor for name, content in configs.items() for tensor in _check_config(content, name)}
+        for name, content in configs.items():
+            copy.writestr(f"model/{name}", content)
         for name, info in records.items():
             if _TENSORS.fullmatch(name):
                 if name in tensors:
@@ -192,7 +204,7 @@ def _load_exported(path: Path) -> torch.nn.Module:
             elif name == _EXAMPLE:
                 copy.writestr(f"model/{name}", b"")  # a pickle, and a patient's values; not needed
             else:
-                copy.writestr(f"model/{name}", archive.read(info))
+                copy.writestr(f"model/{name}", _checked_word(archive.read(info), name))
     checked.seek(0)
     try:
         return torch.export.load(checked).module()
@@ -222,16 +234,20 @@ def _records(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
         known = name in (_GRAPH, _EXAMPLE, *_CONFIGS) or _TENSORS.fullmatch(name) or _TEXTS.fullmatch(name)
         if not known or name in records or len(folders) > 1 or info.compress_type != zipfile.ZIP_STORED:
             raise UntrustedModelError(
-                f"Expected the records that torch.export.save writes, but the archive holds {info.filename!r}: code, "
-                "pickled objects, or an archive of another version of torch (2.10 or later is needed)."
+                f"Expected the records that torch.export.save writes, but the archive holds {_shown(info.filename)}: "
+                "code, pickled objects, or an archive of another version of torch (2.10 or later is needed)."
             )
-        if _TEXTS.fullmatch(name) and not _TEXT.fullmatch(archive.read(info)[:100]):
-            raise UntrustedModelError(f"Expected a word in the record {info.filename!r}, but it holds more.")
         records[name] = info
     missing = [name for name in (_GRAPH, _EXAMPLE, *_CONFIGS) if name not in records]
     if missing:
         raise UntrustedModelError(f"Expected the record {missing[0]!r} in a network in pt2 format, but it is missing.")
     return records
+
+
+def _checked_word(content: bytes, name: str) -> bytes:
+    if not _TEXT.fullmatch(content):
+        raise UntrustedModelError(f"Expected a word in the record {name!r}, but it holds more.")
+    return content
 
 
 def _check_config(content: bytes, name: str) -> list[str]:
@@ -329,6 +345,10 @@ def _check_tree(value: Any) -> None:
             _check_tree(inner)
     elif not isinstance(value, int):
         raise UntrustedModelError("Expected tuples, lists and dictionaries of tensors, but the network takes others.")
+
+
+def _shown(value: object) -> str:
+    return shown(value, kind=False)
 
 
 def _json(content: bytes, name: str) -> Any:

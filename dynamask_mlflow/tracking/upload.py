@@ -11,6 +11,8 @@ import contextlib
 import json
 import logging
 import os
+import posixpath
+import re
 import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from dynamask_mlflow._secrets import first_line, without_secrets
+from dynamask_mlflow._threads import one_thread
 from dynamask_mlflow.tracking.errors import SpoolError, UploadError
 from dynamask_mlflow.tracking.spool import ARTIFACTS, Manifest, discard, owned, read_manifest
 
@@ -35,8 +38,11 @@ _OURS = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
     "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
+    "MLFLOW_HTTP_RESPECT_RETRY_AFTER_HEADER": "false",  # else one answer may ask for hours
 }
 _PASSING = (408, 425, 429, 502, 503, 504)
+
+_TOO_MANY = re.compile(r"too many (\d{3}) error responses")
 
 Result = TypeVar("Result")
 
@@ -51,7 +57,7 @@ def upload_or_keep(spool: Path, tracking_uri: str | None = None) -> None:
     try:
         patiently(lambda: upload(spool, tracking_uri))
     except Exception as error:
-        if is_lost(error):
+        with contextlib.suppress(SpoolError):
             _leave_run(read_manifest(spool, verify=False), tracking_uri)
         raise UploadError(f"dynamask: the upload failed: {first_line(error).rstrip('.')}. {how}", error) from error
     except BaseException:
@@ -82,14 +88,36 @@ def _send(spool: Path, manifest: Manifest, address: str, end_run: bool) -> None:
     from mlflow import MlflowClient
 
     client = MlflowClient(address)
+    if client.get_run(manifest.run_id).info.run_id != manifest.run_id:  # else MLflow's client writes into this folder
+        raise SpoolError(f"Expected the run {manifest.run_id} from the server, but its answer has none.")
     _log_metrics(client, manifest)
     _link_model(client, manifest)
     for name in manifest.files:
         folder = str(Path(name).parent)
         client.log_artifact(manifest.run_id, str(spool / ARTIFACTS / name), None if folder == "." else folder)
+    _require_there(client, manifest, spool)
     _mark_tables(client, manifest)
     if end_run and manifest.status and client.get_run(manifest.run_id).info.status != manifest.status:
         client.set_terminated(manifest.run_id, manifest.status)
+
+
+def _require_there(client: MlflowClient, manifest: Manifest, spool: Path) -> None:
+    """Raise unless the server lists every file in its size: a gateway may say yes to what never reached a store."""
+    there: dict[str, int | None] = {}
+    try:
+        for folder in sorted({posixpath.dirname(name) for name in manifest.files}):
+            listed = client.list_artifacts(manifest.run_id, folder or None)
+            there |= {file.path: file.file_size for file in listed if not file.is_dir}
+    except Exception as error:
+        if not _is_refusal(error):
+            raise
+        _logger.debug("The uploaded files cannot be listed: %s", first_line(error))
+        return
+    for name in manifest.files:
+        size = (spool / ARTIFACTS / name).stat().st_size
+        if name not in there or there[name] not in (size, None):
+            found = f"one of {there[name]:,} bytes" if name in there else "none"
+            raise SpoolError(f"Expected {name} of {size:,} bytes on the server after its upload, but there is {found}.")
 
 
 def _address(manifest: Manifest) -> str:
@@ -101,14 +129,28 @@ def _address(manifest: Manifest) -> str:
 
 
 def _leave_run(manifest: Manifest, tracking_uri: str | None) -> None:
-    """Forget the active run of a server that is gone: closing it would wait for minutes, and `upload` ends it."""
+    """Forget the active run if its server cannot be asked for it: closing it would wait for minutes, and end with
+    MLflow's error instead of ours. `upload` ends it.
+    """
     from mlflow.tracking import fluent
 
-    if answers(tracking_uri or _address(manifest)):
+    if _knows(tracking_uri or _address(manifest), manifest.run_id):
         return
     with contextlib.suppress(AttributeError, LookupError):
         stack = fluent._active_run_stack.get()  # type: ignore[no-untyped-call]
         stack[:] = [run for run in stack if run.info.run_id != manifest.run_id]
+
+
+def _knows(address: str, run_id: str) -> bool:
+    from mlflow import MlflowClient
+
+    if not answers(address):
+        return False
+    try:
+        with short_retries():
+            return str(MlflowClient(address).get_run(run_id).info.run_id) == run_id
+    except Exception as error:
+        return _is_refusal(error)  # an answer of MLflow's, at least
 
 
 def _log_metrics(client: MlflowClient, manifest: Manifest) -> None:
@@ -182,33 +224,36 @@ def _is_refusal(error: Exception) -> bool:
 def signed_in(tracking_uri: str) -> Iterator[str]:
     """The address to use in the block: user and password of an http URI go into MLflow's variables meanwhile."""
     if not tracking_uri.startswith(("http://", "https://")) or "@" not in urlsplit(tracking_uri).netloc:
-        yield tracking_uri
+        with one_thread():  # or another thread's password would go to this server
+            yield tracking_uri
         return
     parts = urlsplit(tracking_uri)
     user, _, password = parts.netloc.rpartition("@")[0].partition(":")
     ours = {"MLFLOW_TRACKING_USERNAME": unquote(user), "MLFLOW_TRACKING_PASSWORD": unquote(password)}
-    before = {name: os.environ.get(name) for name in ours}
-    os.environ.update(ours)
-    try:
-        yield urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+    with one_thread():
+        before = {name: os.environ.get(name) for name in ours}
+        os.environ.update(ours)
+        try:
+            yield urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    os.environ.pop(name, None)
+                else:
+                    os.environ[name] = value
 
 
 @contextmanager
 def short_retries() -> Iterator[None]:
     """Let MLflow's client give up a request after about ten seconds, where the user has not set these variables."""
-    ours = {name: value for name, value in _OURS.items() if name not in os.environ}
-    os.environ.update(ours)
-    try:
-        yield
-    finally:
-        for name in ours:
-            os.environ.pop(name, None)
+    with one_thread():
+        ours = {name: value for name, value in _OURS.items() if name not in os.environ}
+        os.environ.update(ours)
+        try:
+            yield
+        finally:
+            for name in ours:
+                os.environ.pop(name, None)
 
 
 def patiently(work: Callable[[], Result], seconds: float | None = None) -> Result:
@@ -262,6 +307,9 @@ def is_lost(error: BaseException) -> bool:
     while cause is not None and id(cause) not in seen:
         seen.add(id(cause))
         if isinstance(cause, requests.ConnectionError | requests.Timeout | ConnectionError | TimeoutError):
+            return True
+        given_up = _TOO_MANY.search(str(cause)) if isinstance(cause, requests.exceptions.RetryError) else None
+        if given_up and int(given_up.group(1)) in _PASSING:
             return True
         cause = cause.__cause__ or cause.__context__
     return False

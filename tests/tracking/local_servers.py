@@ -35,7 +35,7 @@ class Server:
         self.process.wait(timeout=30)
 
 
-def start(command: list[str], port: int, log: Path, health: str = "health", timeout: float = 120) -> Server:
+def start(command: list[str], port: int, log: Path, health: str = "health", timeout: float = 600) -> Server:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"  # MLflow calls uvicorn
     env = {**os.environ, "PATH": path, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "OMP_NUM_THREADS": "1"}
     with log.open("ab") as file:

@@ -28,6 +28,8 @@ ELSEWHERE = [
     "models:/m/1",
     "file://other-host/x",
     "file:relative/x",
+    " s3://bucket/x",
+    "s3\u200b://bucket/x",
 ]
 
 

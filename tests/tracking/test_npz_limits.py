@@ -54,6 +54,7 @@ def test_a_bomb_is_refused_before_it_expands(tmp_path: Path) -> None:
     [
         header("(500000000000,)"),  # four terabytes
         header("(-1,)"),
+        header("(1000000000000,)", "'|V0'"),  # nothing, a million million times
         header("(2, 2)") + bytes(31),
         header("(1,)", "'|O'") + bytes(8),
         header("(1,)", "__import__('os')"),
@@ -96,3 +97,11 @@ def test_the_limit_is_a_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("DYNAMASK_MAX_BYTES", "lots")
     with pytest.raises(ValueError, match="DYNAMASK_MAX_BYTES to be a number"):
         Sequences.load(saved)
+
+
+def test_one_name_with_and_without_its_ending_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.npz", a=header("(1,)") + bytes(8))
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("a", header("(2,)") + bytes(16))
+    with pytest.raises(ArchiveError, match="some names are repeated"):
+        load_arrays(path)

@@ -89,6 +89,16 @@ FORMS = [
     f"http:/ann:{PW}@host/x",
     f"//ann:{PW}@host/x",
     f"Api-Key {PW}",
+    f"auth=('ann', '{PW}')",
+    f"404 for url: https://hooks.slack.com/services/T0/B0/{PW}",
+    f"HTTPSConnectionPool(host='hooks.slack.com', port=443): Max retries exceeded with url: /services/T0/B0/{PW} (...)",
+    f"https://x.webhook.office.com/webhookb2/{PW}@{PW}/IncomingWebhook/{PW}",
+    f"https://api.telegram.org/bot123:{PW}/sendMessage",
+    f"https://discord.com/api/webhooks/1/{PW}",
+    f"HTTPBasicAuth('ann', '{PW}')",
+    f"passwords: ['x', '{PW}']",
+    f"{{b'password': b'{PW}'}}",
+    f'password = """{PW}"""',
     f"line one\nhttp://ann:{PW}@host\npassword={PW}\nend",
 ]
 
@@ -166,12 +176,12 @@ def test_the_rest_of_an_address_stays() -> None:
     "piece",
     ["a", "a:", "%41", "%2525", "password", "token_", "http://", "a:b@", "password='", 'password="\\', "pwd=a ", "a.-",
      "eyJaaaaaaaa.", "-", "--password ", "authorization:", "password ", "pwd={", "bearer ", "x-", "?key=",
-     "password=;"],
+     "password=;", "%2", "Auth(", "token=(", "token=[", 'token="""'],
 )  # fmt: skip
 def test_a_hostile_text_takes_no_time(piece: str) -> None:
-    begin = time.perf_counter()
+    begin = time.process_time()
     without_secrets(piece * (100_000 // len(piece)))
-    assert time.perf_counter() - begin < 5
+    assert time.process_time() - begin < 5
 
 
 @pytest.mark.slow

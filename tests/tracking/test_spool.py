@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import logging
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -34,12 +36,13 @@ from dynamask_mlflow.tracking.spool import (
     find_spools,
     new_spool,
     read_manifest,
-    release,
     write_manifest,
+    written_to,
 )
 from dynamask_mlflow.tracking.upload import upload
 
 Usage = namedtuple("Usage", "total used free")
+HOST = socket.gethostname().encode()
 
 
 def full_spool(base: Path, uri: str = "http://127.0.0.1:1", run_id: str = "abc") -> Path:
@@ -83,8 +86,10 @@ def test_the_room_for_results_is_taken_before_the_fits(tmp_path: Path) -> None:
     spool = new_spool(str(tmp_path), "abc", needed)
     taken = sum(path.stat().st_blocks * 512 for path in spool.iterdir())
     assert taken >= needed
-    release(spool)
-    assert sum(path.stat().st_blocks * 512 for path in spool.iterdir() if path.is_file()) < needed
+    with written_to(spool):
+        assert sum(path.stat().st_blocks * 512 for path in spool.iterdir() if path.is_file()) < needed
+    with pytest.raises(SpoolError, match=r"Expected room .* No space left on device"), written_to(spool):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def test_an_error_or_an_interrupt_in_the_fits_leaves_no_spool(
@@ -133,6 +138,29 @@ def test_what_a_killed_process_left_is_removed_and_finished_results_are_mentione
     assert "1 earlier results" in caplog.text
     assert "upload --list" in caplog.text
     assert {found.path: found.complete for found in find_spools([tmp_path])} == {done: True, mine: False}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"\xff", b"[]", b"[" * 100_000, b'{"pid": 1e999, "host": ""}', b'{"pid": %d, "host": "%s"}' % (10**30, HOST)],
+)
+def test_a_damaged_file_of_an_earlier_process_stops_no_evaluation(tmp_path: Path, content: bytes) -> None:
+    done = full_spool(tmp_path)
+    (done / "owner.json").write_bytes(content)
+    spools.discard(new_spool(str(tmp_path), "def"))
+    assert [found.path for found in find_spools([tmp_path])] == [done]
+
+
+@pytest.mark.parametrize("entry", ["x" * 10_000, "a\0b", 5, None, ["x"]])
+def test_a_damaged_list_of_folders_forgets_no_other(
+    tmp_path: Path, entry: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    done = full_spool(tmp_path / "one")
+    index = tmp_path / "cache" / "dynamask_mlflow" / "spool_folders.json"
+    index.write_text(json.dumps([entry, str(tmp_path / "one")]))
+    spools.discard(new_spool(str(tmp_path / "two"), "def"))
+    assert [found.path for found in find_spools() if found.path.is_relative_to(tmp_path)] == [done]
 
 
 @pytest.mark.parametrize("what", ["artifact", "folder", "manifest", "spool"])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import os
 import random
+import signal
+import threading
 import warnings
 from pathlib import Path
 from typing import Any
@@ -15,11 +17,13 @@ import pytest
 import torch
 from mlflow.exceptions import MlflowException
 from small_evaluations import QUICK, X, Y
-from small_networks import CHANNELS, STEPS, GRUClassifier, Regressor
+from small_networks import CHANNELS, STEPS, GRUClassifier, Regressor, sequences
 from torch import Tensor, nn
 
 from dynamask_mlflow.evaluation.model_settings import ModelSettings
 from dynamask_mlflow.evaluation.sequence_model import SequenceModel
+from dynamask_mlflow.masks.explain import explain
+from dynamask_mlflow.masks.predict import predict
 from dynamask_mlflow.masks.process_state import untouched_process
 
 
@@ -182,3 +186,56 @@ def test_a_network_with_random_outputs_is_named(store: Path, caplog: pytest.LogC
     plain = mlflow.models.evaluate(GRUClassifier().train(), mlflow.data.from_sequences(X), **options)
     assert "random" not in caplog.text
     assert "dynamask/diagnostics/random_outputs" not in plain.metrics
+
+
+class WithDropout(GRUClassifier):
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(nn.functional.dropout(x, 0.5, self.training))
+
+
+def test_threads_that_share_a_network_get_the_answers_of_one_alone() -> None:
+    x, _ = sequences(4)
+    network = WithDropout()
+    options: dict[str, Any] = {"task": "classification", "steps": 20}
+    alone, answer = explain(network, x, **options).masks, predict(network, x)
+    found: list[np.ndarray] = []
+    start = threading.Barrier(4)
+
+    def ask(number: int) -> None:
+        start.wait(60)
+        for _ in range(3):
+            found.append(explain(network, x, **options).masks if number % 2 else predict(network, x))
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    assert len(found) == 12
+    for values in found:
+        np.testing.assert_array_equal(values, alone if values.shape == alone.shape else answer)
+    assert all(module.training for module in network.modules())
+    assert all(parameter.requires_grad for parameter in network.parameters())
+
+
+def test_a_fork_does_not_wait_for_a_thread_that_it_has_not() -> None:
+    inside, leave = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with untouched_process():
+            inside.set()
+            leave.wait(60)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    assert inside.wait(60)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(30)
+        with untouched_process():
+            os._exit(0)
+    try:
+        assert os.waitpid(child, 0)[1] == 0
+    finally:
+        leave.set()
+        thread.join(60)

@@ -25,8 +25,9 @@ from dynamask_mlflow.audit import AuditConfig
 from dynamask_mlflow.audit.errors import AuditError
 from dynamask_mlflow.audit.models import load_network, resolve_model
 from dynamask_mlflow.evaluation.sequences import as_sequences
+from dynamask_mlflow.tracking.mlflow_client import download
 from dynamask_mlflow.tracking.signatures import TAG as SIGNATURE
-from dynamask_mlflow.tracking.signatures import sign_version
+from dynamask_mlflow.tracking.signatures import sign_version, signed_folder
 from dynamask_mlflow.tracking.untrusted import UntrustedModelError, accepts_signed, is_trusted, load_untrusted
 
 X, _ = sequences(6)
@@ -266,6 +267,22 @@ def test_links_and_damaged_descriptions_are_refused(saved: str, tmp_path: Path) 
             load_untrusted(str(tmp_path / "m"))
 
 
+def test_a_record_is_read_once(saved: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever can write to the store could change the file between a check and a second look."""
+    shutil.copytree(saved, tmp_path / "m")
+    read: list[str] = []
+    original = zipfile.ZipFile.read
+
+    def counted(self: zipfile.ZipFile, name: Any, pwd: bytes | None = None) -> bytes:
+        read.extend([name.filename] if self.filename and self.filename.endswith("model.pt2") else [])
+        return original(self, name, pwd)
+
+    monkeypatch.setattr(zipfile.ZipFile, "read", counted)
+    load_untrusted(str(tmp_path / "m"))
+    assert len(read) > 3
+    assert len(set(read)) == len(read)
+
+
 @pytest.mark.parametrize("content", [b"", b"no zip", None])
 def test_archives_that_are_none_are_refused(saved: str, tmp_path: Path, content: bytes | None) -> None:
     shutil.copytree(saved, tmp_path / "m")
@@ -355,6 +372,8 @@ def test_an_audit_runs_the_code_of_signed_versions(
     assert not (tmp_path / "it-ran").exists()
     assert load_network(ours, None, trust="signed").task == "classification"
     assert (tmp_path / "it-ran").exists()
+    # What is checked and loaded is a copy: the registry's own folder may change in between.
+    assert not Path(signed_folder("icu", "1"), "MLmodel").samefile(download("models:/icu/1") / "MLmodel")
     monkeypatch.setenv("DYNAMASK_SIGNING_KEY", "another key of somebody else")
     with pytest.raises(AuditError, match="Expected the files that were signed"):
         load_network(ours, None, trust="signed")
