@@ -102,7 +102,10 @@ def _size(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: object) -> in
         shape, _, dtype = read(file, max_header_size=_LONGEST_HEADER)
         held = member.file_size - file.tell()
     if dtype.hasobject:
-        raise ArchiveError(f"Expected arrays of numbers and text in {path}, but {member.filename} holds objects.")
+        raise ArchiveError(
+            f"Expected arrays of numbers and text in {path}, but {member.filename} holds objects. Save names as text: "
+            "np.array(names, dtype=str)."
+        )
     claimed = prod(shape) * max(dtype.itemsize, 1)  # text of no width would take nothing, however much there is of it
     if claimed != held or any(size < 0 for size in shape):
         raise ArchiveError(

@@ -19,6 +19,8 @@ from dynamask_mlflow._secrets import without_secrets
 from dynamask_mlflow._states import EXIT_ERROR
 
 Command = Callable[..., Any]
+
+
 TRACKING = click.option("--tracking-uri", default=None, help="MLflow's; by default what MLflow is set to.")
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 
@@ -41,11 +43,20 @@ def reported(as_json: bool = False) -> Iterator[None]:
         raise
     except Exception as error:
         message = error.message if isinstance(error, click.ClickException) else str(error)
-        message = printable(without_secrets(message.strip() or type(error).__name__))
+        message = printable(without_secrets((message.strip() or type(error).__name__) + _where_looked(error)))
         if as_json:
             click.echo(json.dumps({"state": "error", "error": message, "type": type(error).__name__}))
             sys.exit(EXIT_ERROR)
         raise CommandError(message) from error
+
+
+def _where_looked(error: Exception) -> str:
+    """For a model, version or run that MLflow does not find: the store that was asked, and how to name another."""
+    if getattr(error, "error_code", None) != "RESOURCE_DOES_NOT_EXIST":
+        return ""
+    import mlflow
+
+    return f" (in {mlflow.get_tracking_uri()}; --tracking-uri or MLFLOW_TRACKING_URI names another store)"
 
 
 @contextmanager
@@ -67,6 +78,16 @@ def _links_of_runs(shown: bool) -> Iterator[None]:
 def tell(text: str, **style: Any) -> None:
     """One line on stdout with names of others in it: what a terminal would take for an order is escaped."""
     click.secho(printable(text), **style)
+
+
+def check_address(model: str) -> None:
+    """Refuse what is no address: MLflow takes a name alone for a logged model's own id, or for a path."""
+    versioned = not model.startswith("models:/") or model.startswith("models:/m-") or bool(set("@/") & set(model[8:]))
+    if not (":/" in model and versioned) and not Path(model[:200]).exists():
+        raise ValueError(
+            "Expected models:/NAME/VERSION, models:/NAME@ALIAS, models:/ID of a logged model, runs:/..., or a folder, "
+            f"but got {model[:200]!r}."
+        )
 
 
 def track(uri: str | None) -> None:

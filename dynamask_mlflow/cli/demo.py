@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
+import sys
 import time
 from pathlib import Path
 
@@ -40,6 +43,21 @@ def demo(stays: int, months: int, seed: int, instances: int, folder: Path, fresh
             state = step(state)
             click.echo(f"      {time.perf_counter() - begun:.1f} s")
     click.echo(f"Done in {time.perf_counter() - started:.0f} s. To open it in MLflow's UI: make ui")
+    click.echo("On the same model and data:")
+    for line in next_commands(folder):
+        click.echo(f"  {line}")
+
+
+def next_commands(folder: Path) -> list[str]:
+    """What to type next in a shell, on the model and the data of the demo in `folder`."""
+    from dynamask_mlflow.cli.demo_steps import ALIAS, MODEL, store_uri
+
+    program = "dynamask-mlflow" if shutil.which("dynamask-mlflow") else sys.argv[0]
+    asked = [f"models:/{MODEL}@{ALIAS}", str(folder / "dataset"), "--instances", "2"]
+    return [
+        f"export MLFLOW_TRACKING_URI={shlex.quote(store_uri(folder))}",
+        *(shlex.join([program, command, *asked]) for command in ("explain", "evaluate")),
+    ]
 
 
 @click.command()
@@ -53,7 +71,6 @@ def ui(folder: Path, port: int, host: str) -> None:
     dynamask-mlflow ui --port 5001
     """
     import subprocess
-    import sys
 
     from dynamask_mlflow.cli.demo_steps import last_evaluation, store_uri
 

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dynamask_mlflow.cli.common import AS_JSON, TRACKING, parse_settings, quiet, read_settings, reported, track
+from dynamask_mlflow.cli.common import (
+    AS_JSON,
+    TRACKING,
+    check_address,
+    parse_settings,
+    quiet,
+    read_settings,
+    reported,
+    track,
+)
 from dynamask_mlflow.cli.inputs import Reading, data_options, open_data
 from dynamask_mlflow.cli.open_model import logged_settings
 from dynamask_mlflow.cli.setting_flags import given_settings, setting_flags
@@ -55,6 +64,7 @@ def evaluate(model: str, data: str, as_json: bool, **options: Any) -> None:
     dynamask-mlflow evaluate models:/icu-mortality@champion stays.npz --json | jq .metrics
     """
     with reported(as_json):
+        check_address(model)
         track(options.pop("tracking_uri"))
         given = {name: options.pop(name) for name in Reading.__dataclass_fields__}
         with quiet():

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dynamask_mlflow.cli.common import AS_JSON, TRACKING, parse_settings, quiet, read_settings, reported, tell, track
+from dynamask_mlflow.cli.common import (
+    AS_JSON,
+    TRACKING,
+    check_address,
+    parse_settings,
+    quiet,
+    read_settings,
+    reported,
+    tell,
+    track,
+)
 from dynamask_mlflow.cli.explain_since import Times, explain_since, say_change, top_moves
 from dynamask_mlflow.cli.inputs import Reading, data_options, open_data
 from dynamask_mlflow.cli.open_model import logged_settings, open_model
@@ -69,6 +79,7 @@ def explain(model: str, data: str, as_json: bool, **options: Any) -> None:
         out, asked = options["out"], _asked(options)
         if out is not None and out.suffix not in FILES:
             raise ValueError(f"Expected --out to end in {', '.join(FILES)}, but got {out}.")
+        check_address(model)
         track(options["tracking_uri"])
         given = {name: options[name] for name in Reading.__dataclass_fields__}
         with quiet():

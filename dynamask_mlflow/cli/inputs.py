@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
+from dynamask_mlflow._printable import printable
 from dynamask_mlflow.cli.common import Command
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ _OPTIONS = [
         type=click.Choice(["seconds", "minutes", "hours", "days"]),
         help="Table: count timestamps in whole units from the first row of their sequence.",
     ),
-    click.option("--fill", default="error", show_default=True, help="Table: gaps: error, forward, or a number."),
+    click.option("--fill", default="error", show_default=True, help="Table: gaps: error, forward, a number, or nan."),
 ]
 
 
@@ -176,6 +177,7 @@ def _from_table(path: Path, reading: Reading, model: str | None) -> SequenceData
     else:
         other = {reading.id_column, reading.time_column, reading.targets}
         channels = [str(name) for name in table.select_dtypes("number").columns if name not in other]
+        click.echo(printable(f"Channels: {', '.join(channels)} (every numeric column; see --channels)."), err=True)
     return from_long_frame(
         table,
         id=str(reading.id_column),

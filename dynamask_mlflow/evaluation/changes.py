@@ -57,6 +57,7 @@ def refuse_other_models(network: torch.nn.Module, side: SideInputs, config: Expl
         )
     plan = plan_call(network, ModelCall(config.inputs, config.layout, config.output_key), side)
     others = [name for name in plan.names if name not in _TAKEN]
+    others += ["NaN where cells were not measured"] if side.nan is not None else []
     if others:
         raise ModelError(
             f"Expected a model of x alone, or of x and lengths, to explain a change, but it also takes "

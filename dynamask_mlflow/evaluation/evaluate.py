@@ -28,6 +28,7 @@ from dynamask_mlflow.evaluation.privacy import hashed, reason_of, warn_of_short_
 from dynamask_mlflow.evaluation.scoring import Controls, Floats, answers_every_step
 from dynamask_mlflow.evaluation.sequences import Sequences
 from dynamask_mlflow.masks.result import Masks
+from dynamask_mlflow.masks.target_spec import ONE_LABEL
 
 if TYPE_CHECKING:
     import torch
@@ -104,6 +105,8 @@ def evaluate_masks(
     explained = explain_and_score(explainers, sampled, controls)
     if reference is None:
         _warn_of_extreme_baselines(explained.main.masks)
+    _warn_of_no_departure(explained.main.masks)
+    _warn_of_several_labels(sequences, explained.outputs, task)
     noisy = main.has_random_outputs(explained.sample.take(np.arange(len(explained.sample))[:2]))
     if noisy:
         _logger.warning("dynamask: the network's outputs are random: the same input gives another answer each time.")
@@ -215,6 +218,30 @@ def _warn_of_extreme_baselines(masks: Masks) -> None:
             np.median(references),
             low,
             high,
+        )
+
+
+def _warn_of_no_departure(masks: Masks) -> None:
+    """Say so where there is nothing to explain in any instance: a mask of no cells looks like a finding."""
+    if not masks.direction.any():
+        _logger.warning(
+            "dynamask: the model's answer to each of the %d sampled instances is that to its baselines, so that no "
+            "cell is salient. Is the model trained, and the output the one that was meant (output_key)?",
+            len(masks),
+        )
+
+
+def _warn_of_several_labels(sequences: Sequences, outputs: Floats, task: str) -> None:
+    """Say so where targets (N, C) name several of the outputs at once, or none, which are then read as classes."""
+    targets = sequences.targets
+    if task != "classification" or targets is None or targets.ndim != 2 or targets.shape[1:] != outputs.shape[1:]:
+        return
+    if targets.dtype.kind in "biuf" and bool((targets.sum(axis=1) != 1).any()):
+        _logger.warning(
+            "dynamask: the targets name several of the %d outputs at once, or none, but outputs are read as classes "
+            "that exclude each other. To explain one label, %s.",
+            targets.shape[1],
+            ONE_LABEL,
         )
 
 

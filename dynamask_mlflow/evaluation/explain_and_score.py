@@ -81,7 +81,7 @@ class Explainer:
 
         masks = explain(
             self.network,
-            sequences.x,
+            sequences.given_x,
             task=self.task,
             lengths=sequences.lengths,
             observed=sequences.observed,

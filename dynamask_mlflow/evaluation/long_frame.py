@@ -42,6 +42,8 @@ def sequences_from_long_frame(df: pd.DataFrame, columns: Columns, fill: str | fl
     wanted += [name for name in (values, targets) if name is not None]
     if not hasattr(df, "columns"):
         raise ValueError(f"Expected a table (pandas.DataFrame), but got {type(df).__name__}.")
+    if not set(wanted) <= set(df.columns) and set(wanted) <= {*df.columns, *df.index.names}:
+        df = df.reset_index()
     absent = [name for name in wanted if name not in df.columns]
     if absent:
         raise ValueError(f"Expected columns {wanted}, but {absent} are not among {list(df.columns)}.")
@@ -76,8 +78,8 @@ def sequences_from_long_frame(df: pd.DataFrame, columns: Columns, fill: str | fl
             i, t, c = (int(place) for place in np.argwhere(missing)[0])
             raise ValueError(
                 f"Expected a finite value of every channel at every time, but {int(missing.sum())} are missing, the "
-                f"first of {names[c]!r} of {str(ids[i])!r} at {str(times[t])!r}. Fill them with fill='forward' or a "
-                "number (--fill of the commands)."
+                f"first of {names[c]!r} of {str(ids[i])!r} at {str(times[t])!r}. Fill them with fill='forward', a "
+                f"number, or nan for a model that takes NaN (--fill of the commands).{_other_starts(times, columns)}"
             )
         x = _filled(x, fill)
     labels = None if targets is None else _targets(df, columns, targets, ids, times)
@@ -92,6 +94,18 @@ def sequences_from_long_frame(df: pd.DataFrame, columns: Columns, fill: str | fl
     )
 
 
+_WAY_OUT = (
+    "since_start='minutes' (or seconds, hours, days; --since-start of the commands) counts times from each "
+    "sequence's own first row."
+)
+
+
+def _other_starts(times: list[Any], columns: Columns) -> str:
+    """The way out where timestamps are missing because sequences begin at different dates."""
+    counted = columns.since_start is not None or all(isinstance(time, int | float | np.number) for time in times)
+    return "" if counted else f" If sequences begin at different dates, {_WAY_OUT}"
+
+
 def _since_start(df: pd.DataFrame, id: str, time: str, unit: str) -> pd.Series[Any]:
     """Whole units since each id's first row."""
     import pandas as pd
@@ -104,7 +118,8 @@ def _since_start(df: pd.DataFrame, id: str, time: str, unit: str) -> pd.Series[A
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that the format is found out row by row
-            times = times if times.dtype.kind == "m" else pd.to_datetime(times)
+            # Offsets may change within a sequence, as they do when summer time begins.
+            times = times if times.dtype.kind == "m" else pd.to_datetime(times, utc=True)
     except (ValueError, TypeError) as error:
         raise ValueError(f"Expected timestamps in {time!r} for since_start={unit!r}, but {error}.") from error
     seconds = (times - times.groupby(df[id]).transform("min")).dt.total_seconds()
@@ -123,19 +138,15 @@ def _check_grid(
 ) -> None:
     """A grid too large is refused before it is made; one that is nearly empty gives a warning."""
     share, limit = rows / int(lengths.sum()), max_size()
-    way_out = (
-        "since_start='minutes' (or seconds, hours, days; --since-start of the commands) counts times from each "
-        "sequence's own first row."
-    )
     if 4 * prod(shape) > limit:
         raise ValueError(
             f"Expected at most {limit:,} bytes, but the grid of all ids, times and channels, {shape}, would take "
-            f"{4 * prod(shape):,}. {way_out}"
+            f"{4 * prod(shape):,}. {_WAY_OUT}"
         )
     if share < _SPARSE and columns.since_start is None:
         say(
             f"dynamask: the rows fill {100 * share:.1f} % of the grid of all {shape[1]} times of {columns.time!r}: the "
-            f"sequences have few times in common. {way_out}"
+            f"sequences have few times in common. {_WAY_OUT}"
         )
 
 
@@ -160,7 +171,9 @@ def _wide(df: pd.DataFrame, id: str, time: str, channels: Sequence[str] | str, v
     if repeated.any():
         first = df.loc[repeated, keys].iloc[0].to_dict()
         raise ValueError(
-            f"Expected one row for each {keys}, but {int(repeated.sum())} are repeated, the first {first}."
+            f"Expected one row for each {keys}, but {int(repeated.sum())} are repeated, the first {first}. Take one "
+            "of them or their mean first, such as table.groupby([...], as_index=False).mean(), or count since_start in "
+            "smaller units."
         )
     if isinstance(channels, str):
         return df.pivot(index=[id, time], columns=channels, values=values)

@@ -41,7 +41,7 @@ def model_data(data: Any) -> ModelData:
     if isinstance(data, ModelData):
         return data
     if isinstance(data, Sequences):
-        return ModelData(data.x, data.lengths, data.observed, data.extras)
+        return ModelData(data.given_x, data.lengths, data.observed, data.extras)
     if isinstance(data, Mapping):
         return _from_columns({str(name): np.asarray(values) for name, values in data.items()})
     columns = getattr(data, "columns", None)

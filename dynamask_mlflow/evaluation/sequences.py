@@ -33,7 +33,7 @@ class Sequences:
     """N instances of T steps and d channels. Build it with `as_sequences`, which checks everything.
 
     Attributes:
-        x: (N, T, d) float32, finite.
+        x: (N, T, d) float32, finite; what was NaN is filled, see `nan`.
         ids: N unique names. channel_names: d unique names. times: T labels, numbers or text.
         targets: (N,) one for each instance, (N, T) one for each step, or (N, C), (N, T, C) or (N, H, d) values.
         lengths: (N,) steps that exist; the rest of an instance is padding. None: all of them.
@@ -41,6 +41,7 @@ class Sequences:
         extras: further inputs of the model, name -> (N, ...): static features (N, s), codes, time gaps, ...
         measured: (N, T, d) True where a value was measured at that step, for display alone: no model is given it, every
             cell may be salient, and the digest does not see it. None: as `observed` has it.
+        nan: (N, T, d) True where the model is given NaN, see `given_x`. None: nowhere.
     """
 
     x: NDArray[np.float32]
@@ -52,6 +53,7 @@ class Sequences:
     observed: NDArray[np.bool_] | None = None
     extras: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     measured: NDArray[np.bool_] | None = None
+    nan: NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.x)
@@ -70,14 +72,20 @@ class Sequences:
             observed=None if self.observed is None else self.observed[rows],
             extras={name: values[rows] for name, values in self.extras.items()},
             measured=None if self.measured is None else self.measured[rows],
+            nan=None if self.nan is None else self.nan[rows],
         )
+
+    @property
+    def given_x(self) -> NDArray[np.float32]:
+        """(N, T, d) as the model takes it: x, or a copy with NaN."""
+        return self.x if self.nan is None else np.where(self.nan, np.float32(np.nan), self.x)
 
     @property
     def side(self) -> SideInputs:
         """What a model may take beside x."""
         from dynamask_mlflow.masks.side_inputs import SideInputs
 
-        return SideInputs(self.lengths, self.observed, self.extras)
+        return SideInputs(self.lengths, self.observed, self.extras, self.nan)
 
     def bind(self, network: torch.nn.Module, config: ExplainConfig) -> Binding:
         """A network and all that it is asked about these sequences.
@@ -112,7 +120,7 @@ class Sequences:
         """A fingerprint over every byte of the values and every name."""
         sha = hashlib.sha256()
         extras = [self.extras[name] for name in sorted(self.extras)]
-        for array in (self.x, self.targets, self.lengths, self.observed, *extras):
+        for array in (self.given_x, self.targets, self.lengths, self.observed, *extras):
             if array is None:
                 sha.update(b"none;")
                 continue
@@ -130,7 +138,7 @@ class Sequences:
         optional = {name: getattr(self, name) for name in ("targets", "lengths", "observed", "measured")}
         if self.targets is not None and self.targets.dtype == object:
             optional["targets"] = np.array(self.targets.tolist())
-        arrays = {"x": self.x, **{name: values for name, values in optional.items() if values is not None}}
+        arrays = {"x": self.given_x, **{name: values for name, values in optional.items() if values is not None}}
         arrays |= {f"{_EXTRA}{name}": values for name, values in self.extras.items()}
         return save_archive(target, {"sequences": SCHEMA_VERSION, **names}, arrays)
 
@@ -196,8 +204,15 @@ def as_sequences(
         # What lies in the padding means nothing: one fixed value keeps NaN out and the digest stable.
         exists = np.arange(steps) < valid[:, None]
         values = np.where(exists[:, :, None], values, np.float32(0))
-    checked = Sequences(values, labels, names, ticks, _targets(targets, n, steps, valid), valid, seen, further, shown)
-    _refuse_non_finite(checked)
+    nan = None
+    if _anywhere(np.isnan, values):
+        from dynamask_mlflow.masks.side_inputs import SideInputs, without_nan
+
+        values, side = without_nan(values, SideInputs(observed=seen))
+        seen, nan = side.observed, side.nan
+    answers = _targets(targets, n, steps, valid)
+    checked = Sequences(values, labels, names, ticks, answers, valid, seen, further, shown, nan)
+    _refuse_infinite(checked)
     return checked
 
 
@@ -230,23 +245,26 @@ def _numbers(x: ArrayLike) -> NDArray[np.float32]:
     if np.iscomplexobj(raw):
         raise ValueError(f"Expected x to hold real numbers, but got {raw.dtype}.")
     if raw.ndim != 3 or 0 in raw.shape:
-        raise ValueError(f"Expected x of shape (N, T, d), none of them 0, but got {raw.shape}.")
+        flat = " Make a step's values channels, x.reshape(N, T, -1), and undo it in the model." if raw.ndim > 3 else ""
+        raise ValueError(f"Expected x of shape (N, T, d), none of them 0, but got {raw.shape}.{flat}")
     with np.errstate(over="ignore"):
         return np.asarray(raw, dtype=np.float32)
 
 
-def _refuse_non_finite(sequences: Sequences) -> None:
-    x = sequences.x
+def _refuse_infinite(sequences: Sequences) -> None:
+    if _anywhere(np.isinf, sequences.x):
+        bad = np.isinf(sequences.x)
+        i, t, c = (int(v) for v in np.argwhere(bad)[0])
+        raise ValueError(
+            f"Expected finite x, or NaN where nothing was measured, but {int(bad.sum())} cells are infinite, the first "
+            f"at id {sequences.ids[i]!r}, time {sequences.times[t]!r}, channel {sequences.channel_names[c]!r}."
+        )
+
+
+def _anywhere(question: np.ufunc, x: NDArray[Any]) -> bool:
+    """Whether any cell is so; looked at in parts."""
     rows = max(1, _MOST_CELLS // (x.shape[1] * x.shape[2]))
-    if all(np.isfinite(x[start : start + rows]).all() for start in range(0, len(x), rows)):
-        return
-    bad = ~np.isfinite(x)
-    i, t, c = (int(v) for v in np.argwhere(bad)[0])
-    raise ValueError(
-        f"Expected finite x, but {int(bad.sum())} cells are NaN or infinite, the first at "
-        f"id {sequences.ids[i]!r}, time {sequences.times[t]!r}, channel {sequences.channel_names[c]!r}. "
-        "Fill them first, and pass `observed` to tell which cells were measured."
-    )
+    return any(bool(question(x[start : start + rows]).any()) for start in range(0, len(x), rows))
 
 
 def _names(what: str, given: Sequence[Any] | None, count: int, default: list[str]) -> tuple[str, ...]:

@@ -26,7 +26,8 @@ class BoundInputs:
         static: the static features among them, in the order of their channels: (name, how many).
         flat: those among them that the model takes as (B,).
         presence: x stands for the share of each cell that is there (operator "missing"): its values and whether it was
-            measured are then in `tensors`.
+            measured are then in `tensors`. Where these hold "nan", True is NaN to the model, and so is a cell that is
+            there by less than half.
     """
 
     tensors: Mapping[str, Tensor] = field(default_factory=dict)
@@ -100,6 +101,9 @@ class AdaptedModel(nn.Module):
             inputs |= _after_removal(inputs, x)
             x = inputs["x"]
         inputs["x"] = x * scale
+        if "nan" in inputs:
+            gone = inputs["nan"] | (z[:, :, : bound.channels] < 0.5) if bound.presence else inputs["nan"]
+            inputs["x"] = inputs["x"].masked_fill(gone, torch.nan)
         start = bound.channels
         for name, width in bound.static:
             values = z[:, 0, start : start + width]

@@ -22,7 +22,7 @@ from dynamask_mlflow.masks.forward_only import AT_ONCE, ForwardOnly, Labelled, c
 from dynamask_mlflow.masks.model_call import CallPlan, ModelCall, plan_call
 from dynamask_mlflow.masks.model_output import read_output
 from dynamask_mlflow.masks.operators import MISSING, Batch
-from dynamask_mlflow.masks.side_inputs import SideInputs
+from dynamask_mlflow.masks.side_inputs import SideInputs, without_nan
 
 _logger = logging.getLogger(__name__)
 
@@ -54,6 +54,9 @@ class Binding:
     @classmethod
     def of(cls, model: Model, x: Tensor, exists: Tensor | None, side: SideInputs, config: ExplainConfig) -> Binding:
         """Bind, or raise `CallError` or `ConfigError` where model, data and settings do not fit."""
+        if bool(x.isnan().any()):
+            filled, side = without_nan(x.numpy(), side)
+            x = torch.as_tensor(filled)
         call = ModelCall(config.inputs, config.layout, config.output_key)
         _warn_of_square(model, call, x)
         binding = cls(
@@ -62,7 +65,7 @@ class Binding:
         if binding.widened and config.method in _ONE_INPUT_ONLY:
             raise ConfigError(
                 f"Expected a model of one input for method {config.method!r}, but it is also given "
-                f"{', '.join(binding._further())}."
+                f"{', '.join(binding._further()) or 'NaN where cells were not measured'}."
             )
         for name, width in binding._static():
             given = (binding.static_baseline or {}).get(name)
@@ -73,12 +76,12 @@ class Binding:
     @property
     def widened(self) -> bool:
         """Whether the engine's tensors have more channels than x."""
-        return self.missing or not set(self.plan.names) <= {"x"}
+        return self.missing or self.side.nan is not None or not set(self.plan.names) <= {"x"}
 
     @property
     def takes_observed(self) -> bool:
         """Whether the model is given which cells were measured."""
-        return not {"observed", "gaps"}.isdisjoint(self.plan.names)
+        return self.side.nan is not None or not {"observed", "gaps"}.isdisjoint(self.plan.names)
 
     @property
     def adapted(self) -> bool:
@@ -111,6 +114,7 @@ class Binding:
         steps, channels = self.x.shape[1:]
         static = self._static()
         wanted = {*self._further(), *(("observed",) if self.missing else ())} - {name for name, _ in static}
+        wanted |= {"nan"} if self.side.nan is not None else set()
         tensors = {name: self.side.take(name, rows, (steps, channels)).to(device) for name in sorted(wanted)}
         if self.missing:
             tensors["x"] = self.x[rows].to(device)

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from dynamask_mlflow.masks.adapted_model import AdaptedModel, Model
 from dynamask_mlflow.masks.errors import LabelsError, ModelError
 from dynamask_mlflow.masks.model_call import CallPlan, ModelCall
+from dynamask_mlflow.masks.target_spec import ONE_LABEL
 
 Output = Literal["logits", "probabilities", "values"]
 
@@ -221,6 +222,11 @@ def _first_answer(model: Model, probe: Tensor) -> Any:
             hint = " It takes (B, d, T): say layout='channels_first'."
         elif _answers(model, probe.detach().flatten(1)):
             hint = f" It takes windows in one row: say shape=({probe.shape[1]}, {probe.shape[2]})."
+        elif isinstance(model, nn.Module) and any(isinstance(module, nn.Embedding) for module in model.modules()):
+            hint = (
+                " If x holds codes that it looks up in an embedding, explain what comes after: "
+                "explain(rest, embedding(codes)); half a code means nothing."
+            )
         raise ModelError(
             f"Expected a model that takes {what}, but it failed with {type(error).__name__}: {error}.{hint}"
         ) from error
@@ -250,7 +256,10 @@ def _check_output(raw: Tensor, probe: Tensor, task: str) -> None:
     if not raw.is_floating_point():
         raise LabelsError(f"Expected logits, probabilities or values as floats, but the model returned {raw.dtype}.")
     if not bool(torch.isfinite(raw).all()):
-        raise ModelError("Expected finite outputs, but the model returned NaN or infinity on the given inputs.")
+        raise ModelError(
+            "Expected finite outputs, but the model returned NaN or infinity on the given inputs. If x has NaN, "
+            "fill it as for the model's training."
+        )
 
 
 def _gives_probabilities(model: Model, probe: Tensor) -> bool:
@@ -267,8 +276,8 @@ def _gives_probabilities(model: Model, probe: Tensor) -> bool:
         _said.add("labels")
         _logger.warning(
             "dynamask: the model's outputs lie between 0 and 1 but do not sum to 1, as those of several labels do. "
-            "They are read as logits of classes that exclude each other. To explain one label, give a model that "
-            "returns its probability alone."
+            "They are read as logits of classes that exclude each other. To explain one label, %s.",
+            ONE_LABEL,
         )
     return summed
 
@@ -286,8 +295,8 @@ def _with_time_axis(y: Tensor, steps: int, *, classes: bool) -> Tensor:
     return y
 
 
-def as_inputs(x: NDArray[Any] | Tensor) -> Tensor:
-    """Check (N, T, d), finite, not empty; cast to float32."""
+def as_inputs(x: NDArray[Any] | Tensor, *, nan: bool = False) -> Tensor:
+    """Check (N, T, d), finite or NaN where a model takes it (`nan`), not empty; cast to float32."""
     inputs = as_numbers(x, "x")
     if inputs.ndim != 3 or 0 in inputs.shape:
         raise ValueError(f"Expected x of shape (N, T, d) with N, T, d >= 1, but got {tuple(inputs.shape)}.")
@@ -296,11 +305,11 @@ def as_inputs(x: NDArray[Any] | Tensor) -> Tensor:
     if _unreadable(inputs):
         raise ValueError(f"Expected a dense x (`x.to_dense()`), but got {_kind(inputs)}.")
     inputs = inputs.float()
-    bad = int((~torch.isfinite(inputs)).sum())
+    bad = int((torch.isinf(inputs) if nan else ~torch.isfinite(inputs)).sum())
     if bad:
         raise ValueError(
-            f"Expected finite x, but {bad} cells are NaN or infinite. Impute them first, and pass `observed` to tell "
-            "which cells were measured."
+            f"Expected finite x, but {bad} cells are {'' if nan else 'NaN or '}infinite. Fill them as they were filled "
+            "for the model's training."
         )
     return inputs
 

@@ -56,7 +56,8 @@ def explain(
             gradients where there are any, or of numpy arrays. Without gradients `forward_budget` forward passes explain
             an instance. What else its arguments name (lengths, mask, static, ...) it is given; `inputs`, `layout` and
             `output_key` say more.
-        x: (N, T, d), finite; or (N, T d) with shape=(T, d), for models that take windows in one row.
+        x: (N, T, d), finite, or NaN where a cell was not measured, for models that take it; or (N, T d) with
+            shape=(T, d), for models that take windows in one row.
         task: "classification" or "regression".
         lengths: (N,) how many steps of each sequence exist; the rest is padding.
         observed: (N, T, d) which cells were measured. The others keep their values and are never salient.
@@ -92,9 +93,9 @@ def explain(
         )
     if settings.operators is not None:
         parse_operators(settings.operators)
-    inputs = as_inputs(unflattened(x, settings.shape))
-    exists = existing_cells(inputs, lengths, observed)
+    inputs = as_inputs(unflattened(x, settings.shape), nan=True)
     side = SideInputs(_host(lengths), _host(observed), check_extras(extras, len(inputs)))
+    exists = existing_cells(inputs, lengths, observed)
     # Cells that were never measured need no other sequences.
     drawn = None if asks_for_missing(settings) else draw_reference(reference, inputs, settings.seed)
     device = resolve_device(settings.device)
@@ -107,6 +108,11 @@ def explain(
         )
         if not black_box.differentiable:
             _check_forward(settings, black_box.model)
+        elif binding.missing and binding.side.nan is not None and settings.method != "forward":
+            raise ConfigError(
+                "Expected method='forward' with the operator 'missing' and a model that takes NaN, since no gradient "
+                f"leads from a value to NaN, but got {settings.method!r}."
+            )
         several = settings.method == "paper" and isinstance(settings.area, str)
         replicas = len(settings.areas or range(11)) if several else 1
         most = batch_size(
@@ -209,6 +215,9 @@ def existing_cells(
         if seen.shape != inputs.shape:
             raise ValueError(f"Expected observed of shape {tuple(inputs.shape)}, but got {tuple(seen.shape)}.")
         exists = seen if exists is None else exists & seen
+    absent = inputs.isnan()
+    if bool(absent.any()):
+        exists = ~absent if exists is None else exists & ~absent
     if exists is not None and not bool(exists.flatten(1).any(1).all()):
         missing = int((~exists.flatten(1).any(1)).sum())
         raise ValueError(f"Expected at least one existing cell an instance, but {missing} instances have none.")

@@ -33,13 +33,13 @@ def predict(
     """Probabilities (N, C) or (N, T, C) for classification, values in the model's own shape for regression.
 
     Args:
-        x: (N, T, d).
+        x: (N, T, d); NaN where a cell was not measured, for models that take it.
         side: what the model takes beside x, of N instances, or of fewer that x repeats over and over.
         removed: (N, T, d) cells that were never measured, as the operator "missing" has it.
         config: `output`, `device`, and how the model is called: `inputs`, `layout`, `output_key`.
     """
     settings = config or ExplainConfig()
-    inputs = as_inputs(unflattened(x, settings.shape))
+    inputs = as_inputs(unflattened(x, settings.shape), nan=True)
     settings = settings.with_options(operators=None if removed is None else (MISSING,), method="nested")
     presence = None if removed is None else torch.as_tensor(~removed).float()
     where = resolve_device(settings.device)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -24,11 +24,13 @@ class SideInputs:
         observed: (N, T, d) which cells were measured; None: all of them.
         extras: name -> (N, ...). Floats (N,) and (N, s) are static features, which get attributions of their own; whole
             numbers are codes, passed as they are.
+        nan: (N, T, d) True where the model is given NaN instead of what x holds; None: nowhere.
     """
 
     lengths: NDArray[Any] | None = None
     observed: NDArray[Any] | None = None
     extras: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    nan: NDArray[np.bool_] | None = None
 
     def names(self) -> set[str]:
         """The inputs that the data hold, or that can be made from them."""
@@ -66,6 +68,8 @@ class SideInputs:
             if self.observed is None:
                 return torch.ones(len(rows), steps, channels, dtype=torch.bool)
             return _rows(self.observed, rows).bool()
+        if name == "nan" and self.nan is not None:
+            return _rows(self.nan, rows)
         if name == "gaps":
             return gaps_between(self.take("observed", rows, shape).float())
         ends = torch.full((len(rows),), steps) if self.lengths is None else _rows(self.lengths, rows).long()
@@ -75,6 +79,34 @@ class SideInputs:
         if name == "attention_mask":
             return valid.long()
         return ~valid if name == "padding_mask" else valid
+
+
+def without_nan(x: NDArray[Any], side: SideInputs) -> tuple[NDArray[Any], SideInputs]:
+    """x with NaN filled, and `side` that knows where it was; both as they are where there is none.
+
+    NaN in the padding is 0 and means nothing. Another cell is filled by the value before it, at the start of a
+    sequence by the first one measured, in a channel that was never measured by 0. What fills it is never given to the
+    model.
+
+    Example:
+        >>> x, side = without_nan(np.array([[[np.nan], [2.0], [np.nan], [4.0]]]), SideInputs())
+        >>> x.ravel().tolist(), side.nan.ravel().tolist(), side.observed.ravel().tolist()
+        ([2.0, 2.0, 2.0, 4.0], [True, False, True, False], [False, True, False, True])
+    """
+    if side.lengths is not None:
+        padding = np.arange(x.shape[1]) >= np.resize(np.asarray(side.lengths), len(x))[:, None]
+        x = np.where(padding[:, :, None] & np.isnan(x), np.zeros_like(x[:1]), x)
+    absent = np.isnan(x)
+    if not absent.any():
+        return x, side
+    steps = np.arange(x.shape[1])[None, :, None]
+    last = np.maximum.accumulate(np.where(absent, -1, steps), axis=1)
+    filled = np.take_along_axis(x, np.where(last < 0, (~absent).argmax(1)[:, None], last), axis=1)
+    observed = ~absent
+    if side.observed is not None:
+        given = np.asarray(side.observed).astype(np.bool_)
+        observed &= given[np.arange(len(x)) % len(given)]
+    return np.nan_to_num(filled, copy=False), replace(side, observed=observed, nan=absent)
 
 
 def _rows(values: NDArray[Any], rows: Tensor) -> Tensor:

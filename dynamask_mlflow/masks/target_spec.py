@@ -11,6 +11,9 @@ TargetFunction = Callable[[Any], Any]
 
 _FORMS = '"auto", a class (index or name), "class:1", "step:5", "step:5,class:1", "horizon:2", or a callable'
 
+ONE_LABEL = "explain its output as a value: task 'regression' (model_type 'sequence-regressor'), target 'horizon:2'"
+"""The way out where outputs are labels that do not exclude each other, here for the third of them."""
+
 
 @dataclass(frozen=True)
 class Target:

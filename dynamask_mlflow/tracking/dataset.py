@@ -60,7 +60,7 @@ class SequenceDataset(Dataset, PyFuncConvertibleDatasetMixin):
 
     @property
     def features(self) -> "NDArray[np.float32]":
-        return self._sequences.x
+        return self._sequences.given_x
 
     @property
     def targets(self) -> "NDArray[Any] | None":
@@ -139,7 +139,7 @@ class SequenceEvaluationDataset(EvaluationDataset):
         teach_default_evaluator()
         sequences = dataset.sequences
         super().__init__(  # type: ignore[no-untyped-call]
-            pd.DataFrame({COLUMN: pd.Series(list(sequences.x), dtype=object)}),
+            pd.DataFrame({COLUMN: pd.Series(list(sequences.given_x), dtype=object)}),
             name=dataset.name,
             path=path,
             digest=dataset.digest,

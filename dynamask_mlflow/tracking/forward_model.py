@@ -142,7 +142,8 @@ class Predictor:
         raise ModelError(
             f"Expected a model that predicts from {len(x)} sequences of shape (T, d) = {x.shape[1:]}, but {tried}. Log "
             "it with a signature of one of the forms (-1, T, d), (-1, d, T), (-1, T d) or T d columns, or say "
-            "shape=(T, d) if it takes windows in one row."
+            "shape=(T, d) if it takes windows in one row. A model of other tables is explained through a function of x "
+            "that builds them."
         )
 
     def _described(self) -> str:

@@ -10,9 +10,12 @@ import click
 import mlflow
 import pytest
 from click.testing import CliRunner
+from mlflow.exceptions import MlflowException
+from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST
 from stores import new_store
 
 from dynamask_mlflow.cli import main
+from dynamask_mlflow.cli.common import CommandError, reported
 
 
 def _leaves(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -49,6 +52,7 @@ def test_every_command_that_gives_a_result_prints_it_as_json() -> None:
     assert without <= NO_JSON
 
 
+@pytest.mark.slow
 def test_tables_to_a_registered_model_as_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("duckdb")
     monkeypatch.chdir(tmp_path)
@@ -90,6 +94,23 @@ def test_an_error_is_one_line_with_the_way_out(
     assert len(done.output.strip().splitlines()) == 1
     assert way_out in done.output
     assert not any(tmp_path.iterdir())
+
+
+def test_what_is_not_found_names_the_store_that_was_asked(tmp_path: Path) -> None:
+    mlflow.set_tracking_uri(f"sqlite:///{tmp_path / 'mlflow.db'}")
+    with pytest.raises(CommandError) as told, reported():
+        raise MlflowException("Run with id=abc not found", RESOURCE_DOES_NOT_EXIST)
+    assert f"(in {mlflow.get_tracking_uri()}; --tracking-uri or MLFLOW_TRACKING_URI names another store)" in str(
+        told.value
+    )
+
+
+@pytest.mark.parametrize("command", ["explain", "evaluate"])
+@pytest.mark.parametrize("model", ["icu", "models:/icu"])
+def test_what_is_no_address_of_a_model_is_told_the_forms(command: str, model: str) -> None:
+    done = CliRunner().invoke(main, [command, model, "x.npz"])
+    assert done.exit_code == 3
+    assert "models:/NAME/VERSION, models:/NAME@ALIAS" in " ".join(done.output.split())
 
 
 def test_an_error_as_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,21 @@ def test_the_demo_says_what_it_found(demo: tuple[Path, str]) -> None:
         assert words in output
     assert f"[{len(STEPS)}/{len(STEPS)}]" in output
     assert "Registered as icu-mortality version 1, alias champion" in output
+
+
+@pytest.mark.slow
+def test_what_the_demo_says_to_type_next_works_as_typed(
+    demo: tuple[Path, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, output = demo
+    monkeypatch.chdir(folder)
+    told = output.split("On the same model and data:\n")[1].splitlines()
+    export, explain, evaluate = (shlex.split(line) for line in told[:3])
+    monkeypatch.setenv(*export[1].split("=", 1))
+    assert evaluate[1] == "evaluate"
+    done = CliRunner().invoke(main, explain[1:])
+    assert done.exit_code == 0, done.output
+    assert "salient cells" in done.output
 
 
 @pytest.mark.slow

@@ -86,6 +86,7 @@ def test_the_example_of_a_public_function_runs(name: str, tmp_path: Path, monkey
     run_example(name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(name for name in FUNCTIONS if name.startswith(IN_A_WORLD)))
 def test_the_example_of_a_public_function_runs_in_a_world(
     name: str, world: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -104,6 +104,27 @@ def test_times_may_count_from_each_sequences_own_first_row(kind: str) -> None:
     np.testing.assert_array_equal(dataset.sequences.lengths, [3, 2])
 
 
+def test_offsets_that_change_with_summer_time_are_read_right() -> None:
+    """As text has them: 01:00+01:00, then 03:00+02:00, an hour later."""
+    hours = pd.date_range("2026-03-29 00:00", periods=4, freq="h", tz="Europe/Berlin")
+    table = pd.DataFrame({"pump": ["a"] * 4, "at": hours.astype(str), "flow": [1.0, 2.0, 3.0, 4.0]})
+    dataset = mlflow.data.from_long_frame(table, id="pump", time="at", channels=["flow"], since_start="hours")
+    assert dataset.sequences.times == (0, 1, 2, 3)
+
+
+def test_cells_may_stay_missing_for_a_model_that_takes_nan() -> None:
+    columns: dict[str, Any] = {"id": "pump", "time": "at", "channels": ["flow", "heat"], "since_start": "minutes"}
+    table = plant().assign(heat=[1.0, np.nan, 3.0, 4.0, 5.0])
+    found = mlflow.data.from_long_frame(table, **columns, fill=np.nan)
+    np.testing.assert_array_equal(found.features[:, :, 1], [[1, np.nan, 3], [4, 5, 0]])
+
+
+def test_ids_and_times_may_stand_in_the_index() -> None:
+    columns: dict[str, Any] = {"id": "pump", "time": "at", "channels": ["flow"], "since_start": "minutes", "fill": 0.0}
+    found = mlflow.data.from_long_frame(plant().set_index(["pump", "at"]), **columns)
+    assert found.digest == mlflow.data.from_long_frame(plant(), **columns).digest
+
+
 def test_sequences_with_hardly_a_time_in_common_are_told_the_way_out(caplog: pytest.LogCaptureFixture) -> None:
     later = [plant().assign(pump=str(n), at=plant()["at"] + pd.Timedelta(n, "D")) for n in range(40)]
     table = pd.concat(later).drop_duplicates(["pump", "at"])
@@ -115,6 +136,7 @@ def test_sequences_with_hardly_a_time_in_common_are_told_the_way_out(caplog: pyt
     ("change", "options", "words"),
     [
         ({}, {}, "the first of 'flow' of 'b' at '2026-03-01 08:00:00'. Fill them with fill='forward'"),
+        ({}, {}, "If sequences begin at different dates, since_start='minutes'"),
         ({}, {"since_start": "weeks"}, "one of seconds, minutes, hours, days, but got 'weeks'"),
         ({"at": [0, 1, 2, 0, 1]}, {"since_start": "minutes"}, "Expected timestamps in 'at'"),
         ({"at": ["?", "1", "2", "0", "1"]}, {"since_start": "minutes"}, "Expected timestamps in 'at'"),

@@ -17,6 +17,8 @@ from small_evaluations import QUICK
 from torch import Tensor, nn
 
 from dynamask_mlflow import explain
+from dynamask_mlflow.evaluation.config import EvaluationConfig
+from dynamask_mlflow.evaluation.evaluate import evaluate_masks
 from dynamask_mlflow.evaluation.sequences import Sequences, as_sequences
 from dynamask_mlflow.masks.config import ExplainConfig
 from dynamask_mlflow.masks.errors import ModelError
@@ -165,6 +167,38 @@ def test_probabilities_of_several_labels_are_told(caplog: pytest.LogCaptureFixtu
     monkeypatch.setattr("dynamask_mlflow.masks.black_box._said", set())
     explain(lambda x: torch.sigmoid(x[:, 0]), X[:4], progress=False)
     assert "do not sum to 1, as those of several labels do" in caplog.text
+
+
+def test_what_looks_like_a_finding_and_is_none_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    labels = np.tile([[1, 1], [0, 1]], (len(X) // 2, 1))
+    data = as_sequences(X[: len(labels)], targets=labels)
+    config = EvaluationConfig.from_mapping(QUICK)
+    evaluate_masks(nn.Sequential(nn.Flatten(), nn.Linear(X[0].size, 2)), data, task="classification", config=config)
+    assert "name several of the 2 outputs at once, or none" in caplog.text
+    assert "no cell is salient" not in caplog.text
+    flat = nn.Sequential(nn.Flatten(), nn.Linear(X[0].size, 1))
+    nn.init.zeros_(flat[1].weight)
+    evaluate_masks(flat, as_sequences(X), task="regression", config=config)
+    assert "no cell is salient" in caplog.text
+
+
+def test_codes_of_an_embedding_are_refused_with_the_way_out() -> None:
+    class Codes(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embedding, self.head = nn.Embedding(9, 4), nn.Linear(4, 1)
+
+        def forward(self, codes: Tensor) -> Tensor:
+            return self.rest(self.embedding(codes))
+
+        def rest(self, x: Tensor) -> Tensor:
+            out: Tensor = self.head(x).amax(1)
+            return out
+
+    network, codes = Codes(), torch.randint(9, (4, 6))
+    with pytest.raises(ModelError, match=r"explain\(rest, embedding\(codes\)\)"):
+        explain(network, codes[:, :, None], progress=False)
+    assert explain(network.rest, network.embedding(codes), progress=False).masks.shape == (4, 6, 4)
 
 
 def test_a_table_that_cannot_be_windows_is_refused_with_its_columns(tmp_path: Path) -> None:
