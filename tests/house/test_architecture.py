@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,7 @@ def rooms() -> list[str]:
     return sorted(p.name for p in PACKAGE.iterdir() if (p / "__init__.py").exists())
 
 
+@cache
 def mentioned(source: str) -> set[str]:
     """The modules that a source imports, or names as text: `from a import b` gives both `a` and `a.b`."""
     found: set[str] = set()
