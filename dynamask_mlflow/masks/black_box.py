@@ -123,7 +123,7 @@ class BlackBox:
     def __call__(self, x: Tensor) -> Tensor:
         """(B, S, C): logits of C >= 2 classes, or values."""
         raw = self.raw(x)
-        y = _with_time_axis(raw, x.shape[1], classes=self.task == "classification")
+        y = _with_time_axis(raw, x.shape[1])
         if self.task == "regression":
             return y
         if y.shape[-1] == 1:
@@ -268,7 +268,7 @@ def _gives_probabilities(model: Model, probe: Tensor) -> bool:
     with torch.no_grad():
         for scale in (1.0, 0.0, -1.0, 3.0, -3.0, 10.0, -10.0):
             raw = model(probe, scale) if isinstance(model, AdaptedModel) else model(probe * scale)
-            y = _with_time_axis(raw, probe.shape[1], classes=True)
+            y = _with_time_axis(raw, probe.shape[1])
             if bool((y < -1e-6).any()) or bool((y > 1 + 1e-6).any()):
                 return False
             summed = summed and (y.shape[-1] == 1 or torch.allclose(y.sum(-1), torch.ones_like(y[..., 0]), atol=1e-4))
@@ -282,7 +282,7 @@ def _gives_probabilities(model: Model, probe: Tensor) -> bool:
     return summed
 
 
-def _with_time_axis(y: Tensor, steps: int, *, classes: bool) -> Tensor:
+def _with_time_axis(y: Tensor, steps: int) -> Tensor:
     """(B,), (B, C), (B, T), (B, S, C) -> (B, S, C).
 
     A second axis as long as the input is time; a model with as many classes as steps returns (B, 1, C) instead.
