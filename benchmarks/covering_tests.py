@@ -27,6 +27,7 @@ TESTS = (
     "tests/audit/test_audit_verdict.py",
     "tests/audit/test_audit_power.py",
     "tests/audit/test_audit_subgroups.py",
+    "tests/audit/test_statistics_by_hand.py",
 )
 SLOWEST = 4.0  # seconds of CPU: a test that takes longer is stopped, and never chosen
 ROOMS = ("masks", "metrics", "audit.statistics")  # whose lines are noted

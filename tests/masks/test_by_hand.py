@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from dynamask_mlflow.masks.change.contributions import _integrate
 from dynamask_mlflow.masks.change_ranking import change_ranking
 from dynamask_mlflow.masks.channel_statistics import background_spread, robust_spread, time_median, windowed_mean
 from dynamask_mlflow.masks.coefficients import best_cut
-from dynamask_mlflow.masks.forward_answer import scaled_to
-from dynamask_mlflow.masks.forward_only import _is_array, are_labels
+from dynamask_mlflow.masks.forward_answer import _fixed_passes, scaled_to
+from dynamask_mlflow.masks.forward_only import _OTHER, _is_array, are_labels, classes_of
 from dynamask_mlflow.masks.forward_search import Segment
+from dynamask_mlflow.masks.objective import Discrepancy
+from dynamask_mlflow.masks.path_attribution import gauss_legendre
 from dynamask_mlflow.masks.side_inputs import SideInputs, check_extras, durations_of, gaps_between, left_after_removal
 from dynamask_mlflow.masks.smoothing import explained_by_neighbours, persists_in_time, smooth_in_time
 
@@ -176,3 +181,55 @@ def test_contributions_are_scaled_to_a_sum_without_turning_a_sign() -> None:
     assert scaled.sum((1, 2)).tolist() == pytest.approx(wanted.tolist(), abs=1e-6)
     # 4 s - 1 / s = 3 at s = 1.
     assert scaled[5].flatten().tolist() == pytest.approx([4, -1])
+
+
+def test_what_neighbours_explain_does_not_depend_on_the_unit() -> None:
+    small = explained_by_neighbours(series(1.0, 2.0, 4.0, 3.0) / 1000, (1.0,))
+    assert small.item() == pytest.approx(explained_by_neighbours(series(1.0, 2.0, 4.0, 3.0), (1.0,)).item(), rel=1e-4)
+
+
+def test_the_median_of_the_only_cell_that_exists() -> None:
+    exists = torch.tensor([True, False, False])[None, :, None]
+    assert time_median(series(5.0, 7.0, 8.0), exists).item() == 5.0
+    assert time_median(series(5.0, 7.0, 8.0), torch.zeros_like(exists)).item() == 0.0
+
+
+def test_the_passes_that_are_not_the_search_s() -> None:
+    """Curves of 12 cells have the sizes 1, 4 and 12, of which the last is known; at most two baselines have curves."""
+
+    def passes(baselines: int, *, even: bool = False, noise: bool = True) -> int:
+        departure: Any = SimpleNamespace(perturbations=(None,) * baselines, even=even)
+        return _fixed_passes(departure, 12, noise=noise)
+
+    assert passes(2) == 1 + 2 * 3 + 2 * 2 * 2
+    assert passes(2, noise=False) == passes(2, even=True) == 1 + 2 + 2 * 2 * 2
+    assert passes(3, noise=False) == 1 + 3 + 2 * 2 * 2
+    assert passes(1, noise=False) == 1 + 1 + 2 * 1 * 2
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes"),
+    [([1, 1], [0, 1]), ([0], [0, 1]), ([0, 2], [0, 2]), ([2], [2, _OTHER]), ([True], [False, True])],
+)
+def test_the_classes_of_a_model_that_answers_with_labels(labels: list[Any], classes: list[Any]) -> None:
+    assert classes_of(np.array(labels)) == classes
+
+
+def test_squared_differences_of_probabilities_at_two_times() -> None:
+    """Two classes with logits (ln 3, 0) have .75 and .25, with (0, 0) a half each: a difference of .25 in either."""
+    even, sure = [0.0, 0.0], [math.log(3), 0.0]
+    reference = torch.tensor([[even, even]])
+    loss = Discrepancy(reference, "squared", True)
+    assert loss(torch.tensor([[even, sure]])).tolist() == pytest.approx([2 * 0.25**2])
+    weighted = Discrepancy(reference, "squared", True, torch.tensor([[1.0, 3.0]]))
+    assert weighted(torch.tensor([[sure, sure]])).tolist() == pytest.approx([(1 + 3) * 2 * 0.25**2])
+
+
+def test_what_an_integral_misses_is_told_and_handed_out() -> None:
+    """z^4 from 0 to 2 is 16; by its gradient 4 z^3 in the middle alone 4 * 2 = 8: half of it is missed."""
+    before, after = torch.zeros(1, 1, 2), torch.tensor([[[2.0, 0.0]]])
+    found = _integrate(lambda z: z.pow(4).flatten(1).sum(1), before, after, [gauss_legendre(1)], 0.01)
+    assert found.remainder.tolist() == pytest.approx([0.5])
+    assert found.cells.flatten().tolist() == pytest.approx([16.0, 0.0])
+    exact = _integrate(lambda z: z.pow(4).flatten(1).sum(1), before, after, [gauss_legendre(2)], 0.01)
+    assert exact.remainder.tolist() == pytest.approx([0.0], abs=1e-6)
