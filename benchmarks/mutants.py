@@ -32,7 +32,7 @@ from benchmarks.covering_tests import TESTS, CoveringTests, load, measure, save
 REPOSITORY = Path(__file__).parents[1]
 PACKAGE = REPOSITORY / "dynamask_mlflow"
 REASONS = Path(__file__).parent / "mutant_survivors.toml"
-ROOMS = ("masks", "masks/change", "metrics", "audit/statistics")
+SUBPACKAGES = ("masks", "masks/change", "metrics", "audit/statistics")
 # Of the tests that run a line, as many as take these seconds together without a mutant.
 BUDGET = 10.0
 # A mutant that computes this much longer than its tests do hangs.
@@ -90,8 +90,8 @@ def _importers(module: str) -> list[str]:
 
 def places() -> Iterator[tuple[Path, int]]:
     """Every place that can be changed: the file, and which node of its syntax tree."""
-    for room in ROOMS:
-        for path in sorted((PACKAGE / room).glob("*.py")):
+    for name in SUBPACKAGES:
+        for path in sorted((PACKAGE / name).glob("*.py")):
             tree = ast.parse(path.read_text(encoding="utf-8"))
             text = _text(tree)
             for number, node in enumerate(ast.walk(tree)):
@@ -299,12 +299,12 @@ class Survivor:
 def page(tried: list[Mutant], alive: list[Survivor], number: int, seed: int) -> str:
     killed = 1 - len(alive) / len(tried)
     known = tomllib.loads(REASONS.read_text(encoding="utf-8"))
-    rooms = ", ".join(f"`{room}/`" for room in ROOMS)
+    subpackages = ", ".join(f"`{name}/`" for name in SUBPACKAGES)
     lines = [
         "# Mutation testing of the core",
         "",
-        f"{len(tried)} of {number} mutants of {rooms}, drawn by seed {seed}: {len(tried) - len(alive)} ({killed:.0%}) "
-        "were killed. Again: `make mutants`",
+        f"{len(tried)} of {number} mutants of {subpackages}, drawn by seed {seed}: "
+        f"{len(tried) - len(alive)} ({killed:.0%}) were killed. Again: `make mutants`",
         f"(`python -m benchmarks.mutants --sample {len(tried)} --seed {seed} --page docs/mutants.md`).",
         "",
         "A mutant has one comparison, operator or number changed. The tests that run the changed line are run until "

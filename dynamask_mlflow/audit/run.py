@@ -222,7 +222,7 @@ def tell_failure(source: AuditSource, error: BaseException) -> None:
         note_failure(ref.name, ref.version, source.experiment, **about, error=line)
 
 
-def told_failure(source: AuditSource) -> tuple[str, str]:
+def noted_failure(source: AuditSource) -> tuple[str, str]:
     """The version, and what `tell_failure` said of this window and site; empty where it said nothing."""
     from mlflow import MlflowClient
 

@@ -1,4 +1,4 @@
-"""Contracts at the door: what the tables promise, checked, with the column and the count of every breach."""
+"""Contracts of the tables: what they promise, checked, with the column and the count of every breach."""
 
 from __future__ import annotations
 

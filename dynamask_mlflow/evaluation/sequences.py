@@ -1,4 +1,4 @@
-"""Sequences with their names: arrays or collections of unequal lengths, checked once at the door."""
+"""Sequences with their names: arrays or collections of unequal lengths, checked once, when they are made."""
 
 from __future__ import annotations
 

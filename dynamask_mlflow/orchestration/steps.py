@@ -119,9 +119,9 @@ def note_failure(source: Mapping[str, Any], error: BaseException) -> None:
 def noted_failure(source: Mapping[str, Any]) -> tuple[str, str]:
     """The version that was to be audited, and why it could not be; empty where nothing was noted."""
     from dynamask_mlflow.audit import AuditSource
-    from dynamask_mlflow.audit.run import told_failure
+    from dynamask_mlflow.audit.run import noted_failure
 
-    return told_failure(AuditSource.from_dict(source))
+    return noted_failure(AuditSource.from_dict(source))
 
 
 def close(run_id: str) -> bool:
