@@ -15,7 +15,7 @@ from dynamask_mlflow.audit.statistics.marginals import attention
 from dynamask_mlflow.audit.statistics.multiplicity import standardized
 from dynamask_mlflow.audit.statistics.performance import recalibrated, regression_scores, weighted_residuals
 from dynamask_mlflow.audit.statistics.permutation import FEW, energy_distances, mean_gaps, permuted_labels
-from dynamask_mlflow.audit.statistics.predictions import prediction_test
+from dynamask_mlflow.audit.statistics.predictions import _distances, paired_performance, prediction_test
 from dynamask_mlflow.audit.statistics.quality import compare_means, quality_test
 from dynamask_mlflow.audit.statistics.slice_inputs import slice_input_test
 from dynamask_mlflow.audit.statistics.slices import Rows, change_point, search_slices
@@ -333,3 +333,18 @@ def test_the_inputs_of_a_window_with_one_known_stay() -> None:
     codes = np.array([[4, 0], [9, 0], [0, 0]], dtype=np.int8)
     found = input_test(codes, np.array([[0, 0, 1], [1, 0, 0]], dtype=np.uint8))
     assert (found.value_gap.tolist(), found.missing_gap.tolist()) == ([1.0], [0.0])
+
+
+def test_the_distance_from_a_single_stay() -> None:
+    """1 before, 2 and 3 now: none of the current stays lies as low as the one before."""
+    assert _distances(np.array([1.0, 2.0, 3.0]), np.array([[0, 1, 1]], dtype=np.uint8)).tolist() == [1.0]
+
+
+def test_what_two_predictions_of_the_same_stays_are_worth() -> None:
+    """Errors of 1 and 0 against those of 0 and 3: .5 and 1.5 in the mean; observed minus predicted .5 and -1.5."""
+    outcomes = np.array([2.0, 2.0])
+    found = paired_performance(np.array([1.0, 2.0]), np.array([2.0, 5.0]), outcomes, np.arange(2), "regression")
+    assert {name: (shift.reference, shift.current) for name, shift in found.items()} == {
+        "error": (0.5, 1.5),
+        "calibration": (0.5, -1.5),
+    }

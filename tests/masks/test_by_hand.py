@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from types import SimpleNamespace
 from typing import Any
@@ -10,15 +11,20 @@ import numpy as np
 import pytest
 import torch
 
+from dynamask_mlflow.masks import black_box
 from dynamask_mlflow.masks.change.contributions import _integrate
 from dynamask_mlflow.masks.change_ranking import change_ranking
 from dynamask_mlflow.masks.channel_statistics import background_spread, robust_spread, time_median, windowed_mean
 from dynamask_mlflow.masks.coefficients import best_cut
+from dynamask_mlflow.masks.explain import explain
 from dynamask_mlflow.masks.forward_answer import _fixed_passes, scaled_to
 from dynamask_mlflow.masks.forward_only import _OTHER, _is_array, are_labels, classes_of
 from dynamask_mlflow.masks.forward_search import Segment
+from dynamask_mlflow.masks.mask_size import size_curves
+from dynamask_mlflow.masks.model_call import _called, _warn_of_unused
 from dynamask_mlflow.masks.objective import Discrepancy
 from dynamask_mlflow.masks.path_attribution import gauss_legendre
+from dynamask_mlflow.masks.ranking import Order
 from dynamask_mlflow.masks.side_inputs import SideInputs, check_extras, durations_of, gaps_between, left_after_removal
 from dynamask_mlflow.masks.smoothing import explained_by_neighbours, persists_in_time, smooth_in_time
 
@@ -222,7 +228,7 @@ def test_squared_differences_of_probabilities_at_two_times() -> None:
     loss = Discrepancy(reference, "squared", True)
     assert loss(torch.tensor([[even, sure]])).tolist() == pytest.approx([2 * 0.25**2])
     weighted = Discrepancy(reference, "squared", True, torch.tensor([[1.0, 3.0]]))
-    assert weighted(torch.tensor([[sure, sure]])).tolist() == pytest.approx([(1 + 3) * 2 * 0.25**2])
+    assert weighted(torch.tensor([[even, sure]])).tolist() == pytest.approx([3 * 2 * 0.25**2])
 
 
 def test_what_an_integral_misses_is_told_and_handed_out() -> None:
@@ -233,3 +239,66 @@ def test_what_an_integral_misses_is_told_and_handed_out() -> None:
     assert found.cells.flatten().tolist() == pytest.approx([16.0, 0.0])
     exact = _integrate(lambda z: z.pow(4).flatten(1).sum(1), before, after, [gauss_legendre(2)], 0.01)
     assert exact.remainder.tolist() == pytest.approx([0.0], abs=1e-6)
+
+
+@pytest.mark.parametrize(("strengths", "weight"), [((0.2, 0.6), 0.75), ((0.0, 0.0), 0.5), ((0.5, -1.0), 0.0)])
+def test_the_curves_of_two_baselines_are_averaged_by_their_strength(
+    strengths: tuple[float, float], weight: float
+) -> None:
+    """The first cell of four keeps .1 and loses .3 under one baseline, .5 and .7 under the other."""
+
+    def departure(strength: float, kept: float, lost: float) -> Any:
+        answers = torch.tensor([[kept]]), torch.tensor([[lost]])
+        return SimpleNamespace(gap=torch.tensor([[strength]]), kept_and_lost=lambda alone, without: answers)
+
+    order = Order.of(torch.tensor([[[4.0, 3.0], [2.0, 1.0]]]))
+    curves = size_curves([departure(strengths[0], 0.1, 0.3), departure(strengths[1], 0.5, 0.7)], order)
+    assert curves.sizes == (1, 4)
+    assert curves.kept[:, 0].tolist() == pytest.approx([0.1 + 0.4 * weight, 1.0])
+    assert curves.lost[:, 0].tolist() == pytest.approx([0.3 + 0.4 * weight, 1.0])
+
+
+def test_only_a_model_of_keras_is_asked_for_its_call() -> None:
+    class Plain:
+        def call(self) -> None: ...
+
+        def __call__(self, x: torch.Tensor) -> torch.Tensor:
+            return x
+
+    model = Plain()
+    assert _called(model) is model
+
+
+def test_what_the_model_is_not_given_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Flags of measured cells are left out in silence, unless the model has an argument that may be meant for them."""
+    caplog.set_level(logging.WARNING)
+    flags: Any = SimpleNamespace(given=lambda: ["observed"], extras={})
+    further: Any = SimpleNamespace(given=lambda: ["age"], extras={"age": None})
+    none: Any = SimpleNamespace(given=list, extras={})
+    _warn_of_unused(flags, [], [], torch.nn.Identity())
+    _warn_of_unused(none, [], ["mask"], torch.nn.Identity())
+    assert not caplog.messages
+    for _ in range(2):
+        _warn_of_unused(flags, [], ["mask_by_hand"], torch.nn.Identity())
+        _warn_of_unused(further, [], [], torch.nn.Identity())
+    assert ["'observed'" in text for text in caplog.messages] == [True, False]
+
+
+def test_labels_that_do_not_sum_to_one_are_told_once(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(black_box, "_said", set())
+    probe = torch.randn(2, 3, 2, generator=torch.Generator().manual_seed(0))
+    assert black_box._gives_probabilities(lambda x: x.mean(1).softmax(-1), probe)
+    assert not caplog.messages
+    for _ in range(2):
+        assert not black_box._gives_probabilities(lambda x: x.mean(1).sigmoid(), probe)
+    assert len(caplog.messages) == 1
+
+
+def test_the_learning_rate_of_the_paper_is_one() -> None:
+    x = torch.randn(2, 4, 2, generator=torch.Generator().manual_seed(0)).numpy()
+    asked = {"method": "paper", "task": "regression", "areas": (0.25,), "steps": 3, "progress": False}
+    fitted = [explain(lambda z: z[:, 1:3, 0].sum(1), x, **asked, **more).masks for more in ({}, {"learning_rate": 1.0})]
+    assert np.array_equal(*fitted)
+    assert not np.array_equal(fitted[0], np.full_like(fitted[0], 0.5))
