@@ -48,11 +48,12 @@ _BINARY: dict[type, type] = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.D
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change: in which file and line, what it says there, the whole changed source, and where it is run."""
+    """One change: in which file and line, the line as it was, the whole changed source, and where it is run."""
 
     path: Path
     line: int
     change: str
+    before: str
     source: str
     lines: frozenset[int]
 
@@ -101,14 +102,16 @@ def places() -> Iterator[tuple[Path, int]]:
 
 def mutant_at(path: Path, number: int) -> Mutant:
     """The mutant that has this node changed."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    text = path.read_text(encoding="utf-8")
+    tree = ast.parse(text)
     node = next(islice(ast.walk(tree), number, None))
     new = _changed(node)
     assert new is not None
     before, line, lines = ast.unparse(node), int(getattr(node, "lineno", 0)), _run_with(tree, node)
     for name, value in vars(new).items():
         setattr(node, name, value)
-    return Mutant(path, line, f"`{before}` -> `{ast.unparse(node)}`", ast.unparse(tree), lines)
+    change = f"`{before}` -> `{ast.unparse(node)}`"
+    return Mutant(path, line, change, text.splitlines()[line - 1].strip(), ast.unparse(tree), lines)
 
 
 def _run_with(tree: ast.Module, node: ast.AST) -> frozenset[int]:
@@ -329,12 +332,14 @@ def remembered(results: Path | None) -> dict[str, dict[str, Any]]:
     return {record["name"]: record for record in records}
 
 
-def _row(survivor: Survivor, known: dict[str, dict[str, str]]) -> str:
+def _row(survivor: Survivor, known: dict[str, list[dict[str, str]]]) -> str:
     mutant = survivor.mutant
-    plain = mutant.change.replace("`", "")
-    default = "not looked into" if survivor.covered else "no quick test runs this line"
-    change = " ".join(mutant.change.split()).replace("|", "\\|")
-    return f"| `{mutant.where}:{mutant.line}` | {change} | {known.get(mutant.where, {}).get(plain, default)} |"
+    why = "not looked into" if survivor.covered else "no quick test runs this line"
+    for reason in known.get(mutant.where, ()):
+        if (reason["change"], reason["line"]) == (mutant.change.replace("`", ""), mutant.before):
+            why = reason["why"]
+    change = f"{' '.join(mutant.change.split())} in `{mutant.before}`".replace("|", "\\|")
+    return f"| `{mutant.where}:{mutant.line}` | {change} | {why} |"
 
 
 def main() -> None:

@@ -16,7 +16,8 @@ from dynamask_mlflow.masks.change.contributions import _integrate
 from dynamask_mlflow.masks.change_ranking import change_ranking
 from dynamask_mlflow.masks.channel_statistics import background_spread, robust_spread, time_median, windowed_mean
 from dynamask_mlflow.masks.coefficients import best_cut
-from dynamask_mlflow.masks.explain import explain
+from dynamask_mlflow.masks.errors import ModelError
+from dynamask_mlflow.masks.explain import _check, explain
 from dynamask_mlflow.masks.forward_answer import _fixed_passes, scaled_to
 from dynamask_mlflow.masks.forward_only import _OTHER, _is_array, are_labels, classes_of
 from dynamask_mlflow.masks.forward_search import Segment
@@ -25,6 +26,7 @@ from dynamask_mlflow.masks.model_call import _called, _warn_of_unused
 from dynamask_mlflow.masks.objective import Discrepancy
 from dynamask_mlflow.masks.path_attribution import gauss_legendre
 from dynamask_mlflow.masks.ranking import Order
+from dynamask_mlflow.masks.result import Masks
 from dynamask_mlflow.masks.side_inputs import SideInputs, check_extras, durations_of, gaps_between, left_after_removal
 from dynamask_mlflow.masks.smoothing import explained_by_neighbours, persists_in_time, smooth_in_time
 
@@ -302,3 +304,13 @@ def test_the_learning_rate_of_the_paper_is_one() -> None:
     fitted = [explain(lambda z: z[:, 1:3, 0].sum(1), x, **asked, **more).masks for more in ({}, {"learning_rate": 1.0})]
     assert np.array_equal(*fitted)
     assert not np.array_equal(fitted[0], np.full_like(fitted[0], 0.5))
+
+
+@pytest.mark.parametrize("broken", ["masks", "errors"])
+def test_results_that_are_not_finite_are_refused(broken: str) -> None:
+    arrays = {"masks": np.zeros((1, 2, 1), dtype=np.float32), "errors": np.zeros((1, 1))}
+    about: dict[str, Any] = {"scores": np.zeros((1, 2, 1), dtype=np.float32), "areas": np.ones(1), "area": np.ones(1)}
+    _check(Masks(**arrays, **about))
+    arrays[broken] = np.full_like(arrays[broken], np.nan)
+    with pytest.raises(ModelError, match="Expected finite masks"):
+        _check(Masks(**arrays, **about))
