@@ -13,7 +13,7 @@ import torch
 
 from dynamask_mlflow.masks import black_box
 from dynamask_mlflow.masks.change.contributions import _integrate
-from dynamask_mlflow.masks.change_ranking import change_ranking
+from dynamask_mlflow.masks.change_ranking import _movement, change_ranking
 from dynamask_mlflow.masks.channel_statistics import background_spread, robust_spread, time_median, windowed_mean
 from dynamask_mlflow.masks.coefficients import best_cut
 from dynamask_mlflow.masks.errors import ModelError
@@ -27,6 +27,7 @@ from dynamask_mlflow.masks.objective import Discrepancy
 from dynamask_mlflow.masks.path_attribution import gauss_legendre
 from dynamask_mlflow.masks.ranking import Order
 from dynamask_mlflow.masks.result import Masks
+from dynamask_mlflow.masks.segment_occlusion import _channels
 from dynamask_mlflow.masks.side_inputs import SideInputs, check_extras, durations_of, gaps_between, left_after_removal
 from dynamask_mlflow.masks.smoothing import explained_by_neighbours, persists_in_time, smooth_in_time
 
@@ -314,3 +315,23 @@ def test_results_that_are_not_finite_are_refused(broken: str) -> None:
     arrays[broken] = np.full_like(arrays[broken], np.nan)
     with pytest.raises(ModelError, match="Expected finite masks"):
         _check(Masks(**arrays, **about))
+
+
+def test_how_far_the_probability_goes_over_the_first_cells() -> None:
+    """Twenty cells, of which two are looked at: from a score of 1 to -1 and back to 1, along the logistic curve."""
+    signed, order = np.zeros((1, 20)), np.arange(20)[None]
+    signed[0, :3] = 2.0, -2.0, 5.0
+    there = 1 / (1 + math.exp(-1)) - 1 / (1 + math.exp(1))
+    assert _movement(signed, order, np.array([1.0])).tolist() == pytest.approx([2 * there])
+
+
+def test_the_channel_that_is_missed_most_is_sought_among_the_others() -> None:
+    """Channel 1 is missed most of all, but is among the two of the largest gradients: the third is channel 4."""
+    worth = torch.tensor([0.0, 10.0, 0.0, 0.0, 5.0, 1.0])
+
+    def lost_without(groups: list[torch.Tensor]) -> torch.Tensor:
+        return torch.stack([group @ worth for group in groups])
+
+    magnitude = torch.tensor([[6.0, 5.0, 4.0, 3.0, 2.0, 1.0]])
+    assert _channels(magnitude, lost_without, 3).tolist() == [[0, 1, 4]]
+    assert _channels(magnitude[:, :3], lost_without, 3).tolist() == [[0, 1, 2]]
