@@ -134,8 +134,8 @@ def _since_start(df: pd.DataFrame, id: str, time: str, unit: str) -> pd.Series[A
 def _numbers_of_texts(df: pd.DataFrame, time: str, sorts: bool) -> pd.DataFrame:
     """The table with times in text as numbers, where they are; refuses texts whose order is not known.
 
-    Dates that begin with a day or a month are always refused, since nobody sees which it is. Where texts are not read as
-    timestamps later on (`sorts`), their own order has to be that in time.
+    Dates that begin with a day or a month are always refused, since nobody sees which it is. Where texts are not read
+    as timestamps later on (`sorts`), their own order has to be that in time.
     """
     import pandas as pd
 

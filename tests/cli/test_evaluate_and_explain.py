@@ -293,3 +293,10 @@ def test_a_server_that_is_not_there_is_told_at_once(
     done = _run("explain", "models:/ours/1", tmp_path / "x.npy", "--tracking-uri", uri)
     assert done.exit_code == 3
     assert words in done.output
+
+
+def test_the_evaluator_of_mlflow_needs_targets(registry: str, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", _x())
+    done = _run("evaluate", "models:/ours/1", tmp_path / "x.npy", "--with-default", "--tracking-uri", registry)
+    assert done.exit_code == 3
+    assert "Expected targets with --with-default, but" in done.output
