@@ -83,6 +83,12 @@ def explain(
     """
     if task not in TASKS:
         raise ValueError(f"Expected task to be one of {TASKS}, but got {task!r}.")
+    names = [name for name in ("channel_names", "ids", "times") if name in options]
+    if names:
+        raise ConfigError(
+            f"Expected no {names[0]}, since masks have no names, but got some. Pass them to `to_frame` or `plot` of "
+            "the result."
+        )
     settings = (config or ExplainConfig()).with_options(**options)
     method = find_method(settings.method)
     target = parse_target(settings.target, settings.class_names)
@@ -221,7 +227,10 @@ def existing_cells(
         exists = ~absent if exists is None else exists & ~absent
     if exists is not None and not bool(exists.flatten(1).any(1).all()):
         missing = int((~exists.flatten(1).any(1)).sum())
-        raise ValueError(f"Expected at least one existing cell an instance, but {missing} instances have none.")
+        raise ValueError(
+            f"Expected at least one measured cell an instance, but {missing} of {total} have none: all is NaN, padding "
+            "or not observed. Leave them out."
+        )
     return exists
 
 
