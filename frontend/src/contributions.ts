@@ -321,7 +321,7 @@ export function contributionsCard(n: number, byChannel: number[]): HTMLElement |
     sum +
       (start ? distanceWords(n, start.from) : "") +
       (found.logit ? "“Without it”: the risk with that contribution taken off. " : "") +
-      (found.spreads ? "Error bars: one standard deviation over the baselines." : ""),
+      (all.some((one) => one.spread > 0) ? "Error bars: one standard deviation over the baselines." : ""),
     place,
     few.length < C
       ? moreButton("Show all " + C + " channels", "Show the channels that matter", (open) =>
@@ -359,6 +359,16 @@ export const names = (list: Move[]) =>
     .slice(0, FEW)
     .map((one) => D.channels[one.c])
     .join("; ");
+
+// What the model would say without the channel that raises a risk most.
+export function lowerWords(n: number, byChannel: number[]): Reason | null {
+  if (!hasSigned()) return null;
+  const [most] = notable(contributionsOf(n, byChannel)).filter((one) => one.sum > 0);
+  const left = most ? withoutIt(n, most.sum).replace(" without it", "") : "";
+  return left
+    ? ["Would lower it", "leaving out " + D.channels[most.c] + ": the model would say " + left]
+    : null;
+}
 
 // What raised the answer and what lowered it, in a line each: the channels that matter most, with their steps.
 export function reasonWords(n: number, byChannel: number[]): Reason[] {

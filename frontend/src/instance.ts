@@ -2,7 +2,14 @@
 
 import { answerCard } from "./answer";
 import { card } from "./cards";
-import { contributionsCard, contributionsOf, notable, reasonWords, startWords } from "./contributions";
+import {
+  contributionsCard,
+  contributionsOf,
+  lowerWords,
+  notable,
+  reasonWords,
+  startWords,
+} from "./contributions";
 import { changeWords, courseCard, sinceWords } from "./course";
 import {
   atTime,
@@ -212,6 +219,7 @@ export function instanceView(n: number, view: View, steps: Steps): HTMLElement[]
     [
       startWords(n),
       ...reasonWords(n, sums.byChannel),
+      lowerWords(n, sums.byChannel),
       sinceWords(n),
       changeWords(n),
       trustWords(n, sums.extent),

@@ -67,6 +67,7 @@ def test_the_patient_comes_first(watch: Any) -> None:
         "Starting from 32.1 %, the model's answer to its baselines",
         "Raised by Potassium (lab) (hour 3)",
         "Lowered by Glasgow coma scale (mostly hour 4)",
+        "Would lower it leaving out Potassium (lab): the model would say ≈ 26.9 %",
     ]
     assert page.locator("h3.up + [role=list] strong").all_inner_texts() == ["Potassium (lab)"]
     assert page.locator("h3.down + [role=list] strong").all_inner_texts() == ["Glasgow coma scale"]
