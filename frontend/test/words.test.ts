@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { riskOf } from "../src/answer";
-import { contributionsOf, mostlyOf, notable, whenOf } from "../src/contributions";
+import { contributionsOf, mostlyOf, notable, stepsInWords, whenOf } from "../src/contributions";
 import { testWords } from "../src/overview";
 
 describe("words", () => {
@@ -43,6 +43,11 @@ describe("words", () => {
     const found = contributionsOf(1, [0, 0, 1]).find((one) => one.c === 2);
     expect(found).toMatchObject({ when: "hour 1", against: "hour 2" });
     expect(found?.sum).toBeCloseTo(1, 3);
+  });
+
+  it("names the longest of many stretches, in the order of time", () => {
+    expect(stepsInWords([0, 2, 3])).toBe("hours 1, 3–4");
+    expect(stepsInWords([1])).toBe("hour 2");
   });
 
   it("names the shortest stretch that holds half of a push, if it is short", () => {

@@ -30,11 +30,13 @@ def number(text: str) -> float:
 
 
 def spans(steps: Any) -> str:
-    """Steps as the page writes them."""
+    """Steps as the page writes them: of many stretches the three longest."""
     starts = [t for t in steps if t - 1 not in steps]
     ends = [t for t in steps if t + 1 not in steps]
-    found = [str(a) if a == b else f"{a}\N{EN DASH}{b}" for a, b in zip(starts, ends, strict=True)]
-    return ", ".join(found[:3]) + (", …" if len(found) > 3 else "")
+    found = list(zip(starts, ends, strict=True))
+    longest = sorted(sorted(found, key=lambda pair: pair[0] - pair[1])[:3])
+    shown = [str(a) if a == b else f"{a}\N{EN DASH}{b}" for a, b in longest]
+    return ", ".join(shown) + (", …" if len(found) > 3 else "")
 
 
 def in_words(steps: Any) -> str:
