@@ -1,8 +1,9 @@
 """Scores of the cells by forward passes alone: segments removed and kept, from coarse to fine.
 
-A segment is a run of steps of one channel or of a few neighbouring ones. Its score is the mean of what its removal
+A segment is a run of steps of one channel or of a few neighbouring ones. Its share is the mean of what its removal
 loses and of what it keeps alone, both as shares of the departure: the last and the first term of a Shapley value.
-Removal alone misses evidence that stands in two places, keeping alone misses what works only together.
+Removal alone misses evidence that stands in two places, keeping alone misses what works only together. Its score is
+the size of its share, less where it speaks against the departure, and a part of what the two terms cancel.
 
 Each instance has a tree of segments. It starts with the channels; in each round the open segments of the largest scores
 are halved, until the passes are spent. The very best are also tried at their middle, since an event may lie across the
@@ -139,7 +140,7 @@ class SegmentsFound:
     """What the search knows of each cell, (B, T, d) each, in the direction of the departure.
 
     Attributes:
-        scores: the ordering.
+        scores: the ordering, >= 0.
         shares: of the departure, by the smallest segment around a cell; they need not sum to 1.
         untouched: whether no segment around a cell changed anything.
         passes: (B,) forward passes spent.
