@@ -30,10 +30,12 @@ from dynamask_mlflow.masks.registry import FORWARD_METHODS, find_method
 from dynamask_mlflow.masks.result import Masks
 from dynamask_mlflow.masks.side_inputs import SideInputs, check_extras
 from dynamask_mlflow.masks.target_spec import parse_target
+from dynamask_mlflow.masks.unseen_channels import ROWS, warn_of_unseen_channels
 
 # How many baselines are made of a reference set, and of how many of its sequences each is the mean: single sequences
 # bring events of their own, and the mean of all is like none of them.
 REFERENCE_DRAWS, REFERENCE_GROUP = 8, 4
+
 _logger = logging.getLogger(__name__)
 
 
@@ -142,8 +144,13 @@ def explain(
                 return _to_masks(binding.map_of(fitted, rows), description)[:number]
 
             parts = list(in_batches(total, most.instances, fit))
-    masks = Masks.concatenate(parts)
-    _check(masks)
+        masks = Masks.concatenate(parts)
+        _check(masks)
+        if black_box.differentiable and not binding.missing:
+            first = torch.arange(min(total, most.instances, ROWS))
+            here = None if exists is None else exists[first].to(device)
+            bound = black_box.with_model(binding.model_of(first, device))
+            warn_of_unseen_channels(bound, binding.inputs_of(first, device), here, masks)
     return masks
 
 
