@@ -378,6 +378,16 @@ def test_the_cells_of_a_case_are_those_that_the_model_reads_with_the_features_of
     np.testing.assert_allclose(np.sort(1 / (1 + np.exp(-logit))), np.sort(read), rtol=1e-3)
 
 
+def test_salient_cells_that_count_as_unread_do_not_raise_the_weight_of_the_others() -> None:
+    """Half of what is called salient here is in a channel that the model does not read."""
+    x = np.random.default_rng(0).standard_normal((4, 12, 2)).astype(np.float32)
+    truth = np.zeros(x.shape, dtype=np.bool_)
+    truth[:, 4:8] = True
+    cells = cells_of(Case(model=lambda x: x[:, 4:8, 0].sum(1), x=x, truth=truth, task="regression"), seed=0)
+    assert cells.salient.sum() == 16
+    np.testing.assert_allclose(cells.weights, 1 / 32)
+
+
 def test_coefficients_are_never_fitted_to_held_out_rows() -> None:
     result = CliRunner().invoke(experiment, ["coefficients", "--rows", "many-channels"])
     assert result.exit_code == 1
