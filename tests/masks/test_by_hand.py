@@ -77,11 +77,17 @@ def test_halves_and_the_middle_of_a_segment() -> None:
     assert Segment(1, 3, 2, 7).cells == 10
 
 
-def test_the_score_of_a_segment_belongs_to_its_cells_that_exist() -> None:
-    tree = _Tree(np.array([[True, True], [False, True]]), 0, [(Segment(0, 2, 0, 2), 6.0), (Segment(0, 1, 0, 2), 3.0)])
-    assert tree.finest().tolist() == [[3.0, 2.0], [0.0, 2.0]]
+def test_the_share_of_a_segment_belongs_to_its_cells_that_exist() -> None:
+    tree = _Tree(np.array([[True, True], [False, True]]), 0, 0.25)
+    tree.note(Segment(0, 2, 0, 2), 6.0, 6.0)
+    tree.note(Segment(0, 1, 0, 2), 3.0, 3.0)
+    assert tree.finest()[0].tolist() == [[3.0, 2.0], [0.0, 2.0]]
     assert tree.density()[:, 1].tolist() == [2.0, 2.0]
     assert tree.density()[0, 0] == 2.0 + 3.0
+    # Kept 4 and lost -2 are 1 together and cancel 2 more, half of which counts; against the departure a quarter does.
+    tree.note(Segment(1, 2, 0, 2), 4.0, -2.0)
+    tree.note(Segment(1, 2, 0, 1), -2.0, -2.0)
+    assert [(share, size) for _, share, size in tree.tried[2:]] == [(1.0, 1.0 + 0.5 * 2.0), (-2.0, 0.25 * 2.0)]
 
 
 def test_gaps_since_the_last_measurement_and_back() -> None:
