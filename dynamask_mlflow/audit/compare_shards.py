@@ -22,6 +22,7 @@ from dynamask_mlflow.audit.shards import gather_role, with_predictions
 from dynamask_mlflow.audit.verdict import detect_violations, detect_warnings
 from dynamask_mlflow.audit.windows import (
     admission_days,
+    constant_channels,
     load_stays,
     parse_window,
     read_arrays,
@@ -105,6 +106,7 @@ def compare_shards(
         under=under,
         population=request.population,
         changed_anchors=_changed_anchors(stored, request, config),
+        constant=constant_channels(request.data, rows),
         noise=stored.noise,
         rounding=stored.rounding,
         parts=tuple(name for name, part in beside.items() if part is not None),

@@ -67,7 +67,8 @@ def next_steps(
 ) -> tuple[str, ...]:
     """What to do about a verdict, one sentence each, the first step first."""
     kinds = {violation.kind for violation in violations}
-    steps = [text for kind, text in _STEPS.items() if kind in kinds]
+    told = _STEPS | ({"power": _ALL_EXPLAINED} if 0 < result.population <= result.sampled else {})
+    steps = [text for kind, text in told.items() if kind in kinds]
     warned = {violation.subject for violation in violations if violation.kind == "inputs"}
     faults = [] if state == State.OK or not violations else _inputs(result, config, culprits, warned)
     steps += [f"{fault.subject}: {_FAULT_STEPS[fault.kind]}" for fault in faults]
@@ -76,7 +77,7 @@ def next_steps(
         steps.append("Audit with the raw tables (--events), which tell whether a code, or its values, changed.")
     if kinds & {"attention", "trend", "predictions"} and not faults and "version" not in kinds:
         steps.append("Look at when things are recorded: time stamps, their zone, and delays of the interfaces.")
-    known = result.predictions is not None and bool(result.predictions.performance)
+    known = result.predictions is not None and result.predictions.labelled[1] > 0
     if kinds & {"attention", "trend", "predictions", "inputs"} and not known:
         steps.append("Add the outcomes as soon as they are known (audit labels): they tell whether predictions hold.")
     return tuple(dict.fromkeys(steps))
@@ -96,6 +97,7 @@ _STEPS = {
     "faithfulness": "Open some stays of this window in the report: the masks are not as they were.",
     "subgroup": "Look at the named groups' inputs and outcomes before the model is relied on for them.",
 }
+_ALL_EXPLAINED = "All stays of the window are explained: audit a longer window; nothing is known to be wrong."
 _FAULT_STEPS = {
     "unit": "correct the unit at its source or in the feature set, build the data again, and audit the window again; "
     "that audit supersedes this one.",
@@ -218,6 +220,14 @@ def _inputs(
     values, thinner = values & ~settled, grown & ~settled
     far = values & (np.maximum(value_gap, inside) >= FAR) & ~gaps
     near = values & ~far
+    facts = values & np.isin(np.array(names), list(result.constant))
+    if values.sum() < _MANY and facts.any():
+        text = (
+            "This fits another mix of stays, or another way to record it, for {named}: the values, which are the same "
+            "all through a stay, moved {sizes}."
+        )
+        add("patients", facts, value_gap, text)
+        values, far, near = values & ~facts, far & ~facts, near & ~facts
     if values.sum() >= _MANY:
         add("patients", values, value_gap, _case_mix(result, config, int(values.sum())))
     else:
