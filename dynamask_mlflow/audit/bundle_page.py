@@ -144,7 +144,9 @@ def _state(state: str) -> str:
 def _overview(audits: Sequence[BundledAudit]) -> str:
     rows = [
         (
-            escape(audit.window) + (' <span class="soft">superseded</span>' if audit.superseded else ""),
+            escape(audit.window)
+            + (f' <span class="soft">{escape(audit.settings)}</span>' if audit.settings else "")
+            + (' <span class="soft">superseded</span>' if audit.superseded else ""),
             escape(audit.site),
             escape(audit.version),
             _state(audit.state),
@@ -228,9 +230,10 @@ def _audit(bundle: Bundle, audit: BundledAudit) -> str:
     numbers = f'<div class="columns">{columns}</div>'
     when = f'<span class="soft">run {escape(audit.run_id)}, concluded {escape(audit.audited_at[:19])}</span>'
     old = ' <span class="soft">(superseded)</span>' if audit.superseded else ""
+    settings = f", {escape(audit.settings)}" if audit.settings else ""
     return (
-        f'<section class="audit"><h3>{escape(audit.window)}, {escape(audit.site)}, version {escape(audit.version)}: '
-        f"{_state(audit.state)}{old}</h3><p>{when}</p>{sections}{numbers}</section>"
+        f'<section class="audit"><h3>{escape(audit.window)}, {escape(audit.site)}, version {escape(audit.version)}'
+        f"{settings}: {_state(audit.state)}{old}</h3><p>{when}</p>{sections}{numbers}</section>"
     )
 
 

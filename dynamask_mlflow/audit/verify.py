@@ -117,7 +117,8 @@ def _unpack(data: bytes, root: Path, path: str | Path) -> dict[str, Any]:
 
 
 def _recompute(root: Path, audit: Mapping[str, Any]) -> Recomputed:
-    name = f"version {audit['version']}, {audit['site']}, {audit['window']}"
+    told = (f"version {audit['version']}", audit["site"], audit["window"], audit.get("settings", ""))
+    name = ", ".join(filter(None, told))
     folder = root / "runs" / audit["run_id"]
     stored = json.loads((folder / VERDICT).read_text(encoding="utf-8"))
     if not audit["recomputable"]:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import mlflow
 import numpy as np
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 
@@ -198,3 +199,51 @@ def test_a_gate_by_subgroups_refuses_what_holds_only_on_average(place, tmp_path)
     )
     assert result.state == GateState.REFUSED
     assert {check.name for check in result.checks if check.state == GateState.REFUSED} == {"unit MICU", "unit SICU"}
+
+
+def test_two_hospitals_that_number_their_stays_alike_do_not_share_outcomes(place, tmp_path):
+    """Outcomes of one site were written into the audits of all sites whose stays have the same names."""
+    build_reference(MODEL, place.data, "2026-01", site="south", config=place.config, store=place.shards)
+    for site in ("default", "south"):
+        run_audit(MODEL, place.data, "2026-02", site=site, **place.options())
+    ids = np.load(Path(place.data) / "ids.npy")
+    labels = {str(stay): float(int(stay) % 2) for stay in ids}
+    before = {entry.site: entry.run_id for entry in audit_history("dynamask-audits", "icu", superseded=False)}
+    with pytest.raises(AuditError, match=r"Expected the site whose stays have these outcomes.*: one of default, south"):
+        add_labels("icu", labels)
+    with pytest.raises(AuditError, match="Expected audits of 'icu' at the site 'north'"):
+        add_labels("icu", labels, site="north")
+    with pytest.raises(AuditError, match="Expected outcomes of 0 or 1 for a predicted risk, but got 2"):
+        add_labels("icu", dict.fromkeys(labels, 2.0), site="south")
+    table = tmp_path / "outcomes.csv"
+    table.write_text("stay,died\n" + "\n".join(f"{stay},{int(y)}" for stay, y in labels.items()))
+    done = CliRunner().invoke(
+        main, ["audit", "labels", "--model", "icu", "--labels", str(table), "--site", "south", "--json"]
+    )
+    assert [each["site"] for each in json.loads(done.output)] == ["south"]
+    now = {entry.site: entry.run_id for entry in audit_history("dynamask-audits", "icu", superseded=False)}
+    assert now["default"] == before["default"]
+    assert now["south"] != before["south"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"stay,died\n7,1\n7,0\n", "Expected one outcome a stay"),
+        (b"stay\n7\n", "Expected a column of stays and one of outcomes"),
+        (b"stay,died\n7,yes\n", "Expected numbers in the last column"),
+        (b"", "Expected a table of stays and outcomes at"),
+        (b"\xff\xfe\x00stay", "Expected a table of stays and outcomes at"),
+    ],
+)
+def test_a_table_of_outcomes_that_cannot_be_read_is_named(tmp_path, text, message):
+    (tmp_path / "deaths.csv").write_bytes(text)
+    with pytest.raises(AuditError, match=message):
+        read_labels(tmp_path / "deaths.csv")
+
+
+def test_names_of_stays_are_text(tmp_path):
+    (tmp_path / "deaths.csv").write_text("stay,ward,died\n007,a,1\n7,b,0\n,c,1\n1e3,d,1\n")
+    assert read_labels(tmp_path / "deaths.csv") == {"007": 1.0, "7": 0.0, "1e3": 1.0}
+    pd.DataFrame({"stay": [7.0, np.nan, 8.0], "died": [1, 0, 0]}).to_parquet(tmp_path / "deaths.parquet")
+    assert read_labels(tmp_path / "deaths.parquet") == {"7": 1.0, "8": 0.0}

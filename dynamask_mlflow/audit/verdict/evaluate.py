@@ -97,6 +97,8 @@ def _reasons(state: State, violations: list[Violation], result: ComparisonResult
         reasons.append(f"{what}: {bounds}")
     if result.under:
         reasons += messages.version_sentences(result.under, result.between_versions, result.task)
+        if result.versions is not None and not any(violation.kind == "version" for violation in violations):
+            reasons.append(messages.same_attention_sentence(result.versions, result.channel_names, result.under))
     said = any(violation.kind == "predictions" and violation.subject == "mean" for violation in violations)
     if result.predictions is not None and not said:
         task = result.task
