@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -15,6 +16,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import dynamask_mlflow
 from dynamask_mlflow.audit import (
@@ -32,7 +35,8 @@ from dynamask_mlflow.audit import (
     verify_evidence,
     write_evidence,
 )
-from dynamask_mlflow.audit.bundle import MANIFEST, SEAL
+from dynamask_mlflow.audit.artifacts import VERDICT
+from dynamask_mlflow.audit.bundle import AUDITS, INDEX, MANIFEST, SEAL, Bundle, seal
 from dynamask_mlflow.cli import main
 
 MODEL = "models:/icu@champion"
@@ -102,7 +106,7 @@ def test_a_process_with_nothing_but_the_package_gives_the_same_verdicts_and_refu
 
 
 def test_a_forged_verdict_is_told_although_the_file_is_sealed_anew(place, tmp_path):
-    from dynamask_mlflow.audit.bundle import Bundle, collect, seal
+    from dynamask_mlflow.audit.bundle import collect
 
     run_audit(MODEL, place.data, "2026-03", **place.options())
     bundle = collect("icu", "2026")
@@ -247,3 +251,35 @@ def test_names_of_stays_are_text(tmp_path):
     assert read_labels(tmp_path / "deaths.csv") == {"007": 1.0, "7": 0.0, "1e3": 1.0}
     pd.DataFrame({"stay": [7.0, np.nan, 8.0], "died": [1, 0, 0]}).to_parquet(tmp_path / "deaths.parquet")
     assert read_labels(tmp_path / "deaths.parquet") == {"7": 1.0, "8": 0.0}
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {AUDITS: b"5"},
+        {AUDITS: b"{"},
+        {AUDITS: b'[{"run_id": "r"}]'},
+        {AUDITS: b'[{"run_id": "../../x", "version": "1", "site": "a", "window": "b", "recomputable": true}]'},
+        {
+            AUDITS: b'[{"run_id": "r", "version": "1", "site": "a", "window": "b", "recomputable": true}]',
+            f"runs/r/{VERDICT}": b"[]",
+        },
+        {},
+        {"../x": b"1"},
+    ],
+)
+def test_whatever_is_sealed_is_a_bundle_or_refused_in_one_kind_of_error(tmp_path, files):
+    """Anybody can seal a file; its content is not to be believed for that."""
+    path = tmp_path / "sealed.zip"
+    path.write_bytes(seal(Bundle("icu", "2026", (), {INDEX: b"x", **files})))
+    with pytest.raises(AuditError, match="Expected"):
+        verify_evidence(path)
+
+
+@given(st.binary(max_size=300))
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_sealed_bytes_of_any_kind_are_refused(tmp_path, body):
+    path = tmp_path / "sealed.zip"
+    path.write_bytes(body + hashlib.sha256(body).hexdigest().encode())
+    with pytest.raises(AuditError, match="Expected a bundle of evidence"):
+        verify_evidence(path)
