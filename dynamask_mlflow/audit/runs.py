@@ -96,8 +96,8 @@ def describe_run(run_id: str, dataset: DatasetInput, params: Mapping[str, Any], 
             name=dataset.name,
             digest=dataset.digest[:36],
             source_type="local",
-            source=f'{{"uri": "{dataset.source}"}}',
-            profile=f'{{"stays": {dataset.stays}}}',
+            source=json.dumps({"uri": dataset.source}),
+            profile=json.dumps({"stays": dataset.stays}),
         )
         client.log_inputs(run_id, datasets=[LoggedDataset(entity, [InputTag("mlflow.data.context", dataset.context)])])
     if model_id is not None and not (run.inputs and run.inputs.model_inputs):
