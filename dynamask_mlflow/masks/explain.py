@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,10 +21,11 @@ from dynamask_mlflow.masks.black_box import as_inputs, as_numbers, frozen, resol
 from dynamask_mlflow.masks.config import TASKS, ExplainConfig
 from dynamask_mlflow.masks.draws import Draws
 from dynamask_mlflow.masks.errors import ModelError
-from dynamask_mlflow.masks.fitted import Fitted, Tick
+from dynamask_mlflow.masks.fitted import Fitted
 from dynamask_mlflow.masks.forward_only import ForwardOnly, Labelled, as_torch_model, callable_of, unflattened
 from dynamask_mlflow.masks.operators import parse_operators
 from dynamask_mlflow.masks.process_state import untouched_process
+from dynamask_mlflow.masks.progress import Progress
 from dynamask_mlflow.masks.registry import FORWARD_METHODS, find_method
 from dynamask_mlflow.masks.result import Masks
 from dynamask_mlflow.masks.side_inputs import SideInputs, check_extras
@@ -121,7 +121,7 @@ def explain(
         draws = Draws(settings.seed, steps, binding.drawn_channels, device)
         description = _description(settings, task, black_box.output, drawn, binding)
 
-        with _Progress(settings, total, most.instances) as bar:
+        with Progress(settings.progress, total) as bar:
 
             def fit(part: slice, size: int) -> Masks:
                 number, least = part.stop - part.start, min(size, LEAST)
@@ -132,6 +132,7 @@ def explain(
                 rows_at_once = most.rows if size == most.instances else size
                 bound = black_box.with_model(binding.model_of(rows, device), rows_at_once)
                 fitted = method(bound, binding.batch(rows, device, draws, drawn), settings, bar.tick)
+                bar.done(number)
                 return _to_masks(binding.map_of(fitted, rows), description)[:number]
 
             parts = list(in_batches(total, most.instances, fit))
@@ -280,29 +281,3 @@ def _to_masks(fitted: Fitted, description: dict[str, Any]) -> Masks:
         static_masks=if_known(fitted.static_masks),
         static_attributions=if_known(fitted.static_attributions),
     )
-
-
-class _Progress:
-    """A bar over the fits; by default only where somebody watches and there is something to wait for."""
-
-    def __init__(self, settings: ExplainConfig, total: int, size: int) -> None:
-        self._wanted = settings.progress
-        self._batches = -(-total // size)
-        self._bar: Any = None
-        self.tick: Tick = lambda: None
-        self._settings = settings
-
-    def __enter__(self) -> _Progress:
-        shown = self._wanted if self._wanted is not None else sys.stderr.isatty()
-        if shown:
-            from tqdm import tqdm
-
-            steps = self._settings.steps
-            total = None if steps is None else steps * self._batches
-            self._bar = tqdm(total=total, desc="fitting masks", unit="step", leave=False)
-            self.tick = self._bar.update
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.close()
