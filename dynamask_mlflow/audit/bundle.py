@@ -202,12 +202,15 @@ def _plan(files: Mapping[str, bytes], audits: Sequence[BundledAudit]) -> list[di
 def _episodes(entries: Sequence[AuditEntry]) -> list[dict[str, Any]]:
     found = []
     current = [entry for entry in entries if not entry.superseded]
+    labels = settings_labels(entries)
     for series in dict.fromkeys(entry.series for entry in current):
         for episode in episodes([entry for entry in current if entry.series == series]):
             found.append(
                 {
                     "name": episode.name,
+                    "site": episode.entries[0].site,
                     "version": episode.entries[0].version,
+                    "settings": labels[episode.entries[0].run_id],
                     "state": str(episode.state),
                     "windows": [entry.window for entry in episode.entries],
                     "ended_by": episode.ended_by.window if episode.ended_by else None,

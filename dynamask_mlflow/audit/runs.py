@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dynamask_mlflow._files import atomic_write
+from dynamask_mlflow._printable import shortened
 from dynamask_mlflow._version import __version__
 from dynamask_mlflow.audit import tags as t
 from dynamask_mlflow.audit.errors import TrackingLostError
@@ -199,7 +200,7 @@ def conclude_run(run_id: str, verdict: Verdict, trend: str) -> None:
         "kinds": sorted({violation.kind for violation in verdict.violations}),
         "channels": list(verdict.channels)[:60],
         "inputs": [v.subject for v in verdict.violations if v.kind == "inputs"][:60],
-        "reason": verdict.headline[:400],
+        "reason": shortened(verdict.headline, 400),
     }
     tags = {
         t.FINDING: _as_tag(finding),

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from dynamask_mlflow._json import stored_object
+from dynamask_mlflow._printable import shortened
 from dynamask_mlflow._states import State, worst
 from dynamask_mlflow.audit import tags as t
 from dynamask_mlflow.audit.history import AuditEntry, Episode, audit_history, episodes, settings_labels
@@ -226,19 +227,17 @@ def section(state: VersionState, rows: int = 6, longest: int = 400, most: int | 
         lead = f"{site.state}, window {site.window}"
         if last is not None and last.verdict != site.state:  # of an episode that is open, or of an audit that failed
             lead = f"{site.state}; the newest window, {site.window}, is {last.verdict}"
-        reason = f" {_cut(last.reason, longest)}" if last is not None and longest else ""
+        reason = f" {shortened(last.reason, longest)}" if last is not None and longest else ""
         lines.append(f"{title}{lead}.{reason}")
         if longest:
-            lines += [f"- Open {episode.state}, {_cut(describe_episode(episode), longest)}" for episode in site.open]
-            lines += [f"- Could not be audited: {_cut(site.failure, longest)}"] if site.failure else []
+            lines += [
+                f"- Open {episode.state}, {shortened(describe_episode(episode), longest)}" for episode in site.open
+            ]
+            lines += [f"- Could not be audited: {shortened(site.failure, longest)}"] if site.failure else []
         lines += ["", *_table(site.entries[-rows:] if rows else (), settings_labels(site.entries)), ""]
     if len(sites[:most]) < len(sites):
         lines.append(f"{len(sites) - len(sites[:most])} more sites: see the tags dynamask.verdict.*")
     return "\n".join(lines).rstrip()
-
-
-def _cut(text: str, longest: int) -> str:
-    return text if len(text) <= longest else f"{text[: longest - 3]}..."
 
 
 def _table(entries: Sequence[AuditEntry], labels: Mapping[str, str]) -> list[str]:

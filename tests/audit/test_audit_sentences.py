@@ -244,3 +244,16 @@ def test_the_page_marks_no_channel_that_the_verdict_does_not_prove() -> None:
         violations = tuple(Violation(kind=kind, subject="channels", message="") for kind in kinds)
         verdict = Verdict(state=State.DRIFT if kinds else State.WARNING, reasons=(), violations=violations)
         assert (_proven(found, verdict, CONFIG) is not None) is marked
+
+
+def test_names_of_channels_break_no_line_and_fill_no_page() -> None:
+    names = ("\x1b[2J\nState: ok", "L" * 10_000, "a\u202eb\u0007", "<script>{{ x }} %s {named}")
+    before, now = (replace(part, channel_names=names) for part in (ward(300, 11), ward(150, 2)))
+    shifted = replace(now, values=now.values + 3.0)
+    verdict = evaluate_verdict(compare_windows(before, shifted, CONFIG), CONFIG)
+    told = [text for _, sentences in verdict.sections for text in sentences]
+    told += [violation.message for violation in verdict.violations]
+    assert verdict.violations
+    assert all(text.isprintable() and len(text) <= 4000 for text in told)
+    assert any("<script>{{ x }} %s {named}" in text for text in told)
+    assert len(_note(verdict)) < 50_000
