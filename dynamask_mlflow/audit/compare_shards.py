@@ -98,6 +98,8 @@ def compare_shards(
         "old_window": old_window,
         "new_anchors": gather_role(uris, "new_anchors"),
     }
+    # The run keeps them all: no stay's mean inputs leave the store.
+    beside = {name: None if part is None else part.coded(stored.edges) for name, part in beside.items()}
     made_from = MadeFrom(
         reference_run_id=stored.run_id,
         compared_with=compared_with,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import shutil
@@ -60,6 +61,12 @@ def test_a_year_of_audits_in_one_file_that_computes_its_verdicts_again(place, tm
         assert archive.testzip() is None
     assert names[:2] == ["index.html", MANIFEST]
     assert not any("anchor_inputs" in name for name in names)  # no input leaves with it
+    arrays = [name for name in names if name.endswith(".npz")]
+    assert {"measured.npz", "canary.npz", "anchors.npz"} <= {Path(name).name for name in arrays}
+    with zipfile.ZipFile(path) as archive:
+        for name in arrays:  # nor a stay's mean input, also not of the anchors that were fitted again
+            stored = np.load(io.BytesIO(archive.read(name)))
+            assert stored["values"].size == stored["missing"].size == 0, name
     assert "no legal advice" in page
     assert "Article 72" in page
     assert "<script" not in page
