@@ -58,6 +58,9 @@ class Contributions:
         unit: of answers in sentences: "log-odds", "mmol/L", ...
         channel_spread: (N, d) standard deviation of a channel's contribution over the baselines, in the answer's units.
         target: what was explained, in words: "the risk of death", "the value at horizon 6".
+        against: what the reference answer is an answer to, in words that follow "the model's answer".
+        held_level: whether that is the sequence itself with every channel held level, so that differences from other
+            sequences which last all along are in no contribution.
     """
 
     cells: ArrayLike
@@ -67,6 +70,8 @@ class Contributions:
     unit: str = ""
     channel_spread: ArrayLike | None = None
     target: str = ""
+    against: str = "to its baselines"
+    held_level: bool = False
 
     def __post_init__(self) -> None:
         n, _, channels = np.shape(self.cells)

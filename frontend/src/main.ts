@@ -176,7 +176,7 @@ function start(): void {
   const { compared } = D;
   if (compared) addTab("compare", "Compare", () => comparedView(compared));
   if (N && T && C) addTab("instances", "Instances", instances);
-  addTab("overview", "Overview", () => overview(go));
+  if (!compared) addTab("overview", "Overview", () => overview(go)); // of one model
   if (D.comparison.length) addTab("methods", "Methods", comparison);
   addTab("guide", "How to read", guide);
   const bar = h(
