@@ -28,6 +28,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from benchmarks.covering_tests import TESTS, CoveringTests, load, measure, save
+from benchmarks.pages import write_between
 
 REPOSITORY = Path(__file__).parents[1]
 PACKAGE = REPOSITORY / "dynamask_mlflow"
@@ -302,29 +303,36 @@ class Survivor:
     covered: bool
 
 
-def page(tried: list[Mutant], alive: list[Survivor], number: int, seed: int) -> str:
-    killed = 1 - len(alive) / len(tried)
+def figures(tried: list[Mutant], alive: list[Survivor], number: int, seed: int) -> str:
+    """What docs/mutants.md holds between the marks."""
+    killed = len(tried) - len(alive)
+    low, high = wilson(killed, len(tried))
     known = tomllib.loads(REASONS.read_text(encoding="utf-8"))
     subpackages = ", ".join(f"`{name}/`" for name in SUBPACKAGES)
+    same = sum(_why(each, known).startswith("equivalent") for each in alive)
     lines = [
-        "# Mutation testing of the core",
-        "",
-        f"{len(tried)} of {number} mutants of {subpackages}, drawn by seed {seed}: "
-        f"{len(tried) - len(alive)} ({killed:.0%}) were killed. Again: `make mutants`",
-        f"(`python -m benchmarks.mutants --sample {len(tried)} --seed {seed} --page docs/mutants.md`).",
-        "",
-        "A mutant has one comparison, operator or number changed. The tests that run the changed line are run until "
-        "one fails: those of the module's own test file first, then the",
-        f"quick ones, {BUDGET:.0f} seconds of them at most. Tests that need a server, a browser or more than 4 "
-        "seconds are never run: a survivor may still be killed by",
-        "the evaluator's tests or by the floors of the arena. What kills no test because it cannot matter "
-        "(equivalent mutants) counts as a survivor, too.",
+        f"Of {number} places in {subpackages} {len(tried)} were changed, drawn by seed {seed}: **{killed} killed, "
+        f"{killed / len(tried):.0%}** (between {low:.0%} and {high:.0%}; Wilson, 95 %). "
+        f"Of the {len(alive)} survivors {same} are equivalent.",
+        f"`python -m benchmarks.mutants --sample {len(tried)} --seed {seed} --page docs/mutants.md` again.",
         "",
         "| survivor | change | why |",
         "|---|---|---|",
         *(_row(each, known) for each in alive),
     ]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
+
+
+def wilson(killed: int, tried: int) -> tuple[float, float]:
+    """The 95 % interval of a share.
+
+    >>> [round(end, 2) for end in wilson(21, 26)]
+    [0.62, 0.91]
+    """
+    z, share = 1.96, killed / tried
+    middle = (share + z * z / (2 * tried)) / (1 + z * z / tried)
+    half = z / (1 + z * z / tried) * (share * (1 - share) / tried + z * z / (4 * tried * tried)) ** 0.5
+    return middle - half, middle + half
 
 
 def remembered(results: Path | None) -> dict[str, dict[str, Any]]:
@@ -337,12 +345,16 @@ def remembered(results: Path | None) -> dict[str, dict[str, Any]]:
 
 def _row(survivor: Survivor, known: dict[str, list[dict[str, str]]]) -> str:
     mutant = survivor.mutant
-    why = "not looked into" if survivor.covered else "no quick test runs this line"
+    change = f"{' '.join(mutant.change.split())} in `{mutant.before}`".replace("|", "\\|")
+    return f"| `{mutant.where}:{mutant.line}` | {change} | {_why(survivor, known)} |"
+
+
+def _why(survivor: Survivor, known: dict[str, list[dict[str, str]]]) -> str:
+    mutant = survivor.mutant
     for reason in known.get(mutant.where, ()):
         if (reason["change"], reason["line"]) == (mutant.change.replace("`", ""), mutant.before):
-            why = reason["why"]
-    change = f"{' '.join(mutant.change.split())} in `{mutant.before}`".replace("|", "\\|")
-    return f"| `{mutant.where}:{mutant.line}` | {change} | {why} |"
+            return reason["why"]
+    return "not looked into" if survivor.covered else "no quick test runs this line"
 
 
 def main() -> None:
@@ -376,7 +388,7 @@ def main() -> None:
         state = "killed" if record["killed"] else "survived"
         print(f"{place + 1}/{len(chosen)} {state} {mutant.name} ({record['tests']} tests)", flush=True)
         if options.page is not None:
-            options.page.write_text(page(tried, alive, len(everything), options.seed), encoding="utf-8")
+            write_between(options.page, "mutants", f"\n{figures(tried, alive, len(everything), options.seed)}\n\n")
     print(f"{1 - len(alive) / max(len(tried), 1):.0%} of {len(tried)} killed")
 
 

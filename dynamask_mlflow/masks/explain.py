@@ -83,24 +83,8 @@ def explain(
         >>> (masks.masks > 0.5).nonzero()
         (array([0, 1]), array([5, 5]), array([0, 0]))
     """
-    if task not in TASKS:
-        raise ValueError(f"Expected task to be one of {TASKS}, but got {task!r}.")
-    names = [name for name in ("channel_names", "ids", "times") if name in options]
-    if names:
-        raise ConfigError(
-            f"Expected no {names[0]}, since masks have no names, but got some. Pass them to `to_frame` or `plot` of "
-            "the result."
-        )
-    settings = (config or ExplainConfig()).with_options(**options)
+    settings = _settings(task, config, options)
     method = find_method(settings.method)
-    target = parse_target(settings.target, settings.class_names)
-    if not target.is_auto and (settings.method not in ("nested", "forward") or settings.deletion):
-        raise ConfigError(
-            f"Expected target='auto' with method={settings.method!r} and deletion={settings.deletion}, which explain "
-            f"the prediction as it is, but got {target.spec!r}."
-        )
-    if settings.operators is not None:
-        parse_operators(settings.operators)
     inputs = as_inputs(unflattened(x, settings.shape), nan=True)
     side = SideInputs(_host(lengths), _host(observed), check_extras(extras, len(inputs)))
     exists = existing_cells(inputs, lengths, observed)
@@ -152,6 +136,29 @@ def explain(
             bound = black_box.with_model(binding.model_of(first, device))
             warn_of_unseen_channels(bound, binding.inputs_of(first, device), here, masks)
     return masks
+
+
+def _settings(task: str, config: ExplainConfig | None, options: Mapping[str, Any]) -> ExplainConfig:
+    """The settings of a call; what cannot be meant is refused before anything is computed."""
+    if task not in TASKS:
+        raise ValueError(f"Expected task to be one of {TASKS}, but got {task!r}.")
+    names = [name for name in ("channel_names", "ids", "times") if name in options]
+    if names:
+        raise ConfigError(
+            f"Expected no {names[0]}, since masks have no names, but got some. Pass them to `to_frame` or `plot` of "
+            "the result."
+        )
+    settings = (config or ExplainConfig()).with_options(**options)
+    find_method(settings.method)
+    target = parse_target(settings.target, settings.class_names)
+    if not target.is_auto and (settings.method not in ("nested", "forward") or settings.deletion):
+        raise ConfigError(
+            f"Expected target='auto' with method={settings.method!r} and deletion={settings.deletion}, which explain "
+            f"the prediction as it is, but got {target.spec!r}."
+        )
+    if settings.operators is not None:
+        parse_operators(settings.operators)
+    return settings
 
 
 def _check_forward(settings: ExplainConfig, model: Model) -> None:

@@ -341,10 +341,9 @@ def test_the_distance_from_a_single_stay() -> None:
 
 
 def test_what_two_predictions_of_the_same_stays_are_worth() -> None:
-    """Errors of 1 and 0 against those of 0 and 3: .5 and 1.5 in the mean; observed minus predicted .5 and -1.5."""
-    outcomes = np.array([2.0, 2.0])
-    found = paired_performance(np.array([1.0, 2.0]), np.array([2.0, 5.0]), outcomes, np.arange(2), "regression")
-    assert {name: (shift.reference, shift.current) for name, shift in found.items()} == {
-        "error": (0.5, 1.5),
-        "calibration": (0.5, -1.5),
-    }
+    """Errors of 1, 2, 3, 4, 5 against those of 0, 3, 0, 6, 1; observed minus predicted is the same with signs."""
+    outcomes, signs = np.arange(5.0), np.array([1.0, -1.0, 1.0, -1.0, 1.0])
+    before, now = np.array([1.0, 2, 3, 4, 5]), np.array([0.0, 3, 0, 6, 1])
+    found = paired_performance(outcomes - signs * before, outcomes - signs * now, outcomes, np.arange(5), "regression")
+    assert (found["error"].reference, found["error"].current) == (3.0, 2.0)
+    assert (found["calibration"].reference, found["calibration"].current) == pytest.approx((0.6, -1.6))
