@@ -15,11 +15,11 @@ from dynamask_mlflow._model_uri import registered_name
 from dynamask_mlflow._printable import printable
 from dynamask_mlflow._provenance import digest
 from dynamask_mlflow.audit import tags as t
-from dynamask_mlflow.audit.artifacts import CONFIG, CULPRITS, MEASURED, VERDICT
+from dynamask_mlflow.audit.artifacts import CONFIG, MEASURED, VERDICT
 from dynamask_mlflow.audit.compare_shards import Comparison, trend_entries, trend_label
 from dynamask_mlflow.audit.comparison import AuditArrays, ComparisonResult, compare_arrays, load_arrays
 from dynamask_mlflow.audit.config import AuditConfig
-from dynamask_mlflow.audit.culprit import Culprit, culprits_json, find_culprits
+from dynamask_mlflow.audit.culprit import Culprit, find_culprits
 from dynamask_mlflow.audit.errors import AuditError
 from dynamask_mlflow.audit.explained_window import ExplainedWindow
 from dynamask_mlflow.audit.history import AuditEntry, audit_history
@@ -140,8 +140,8 @@ def _relabel(entry: AuditEntry, history: Sequence[AuditEntry], labels: Labels, e
         others = audit_history(experiment, verdict.model, entry.version, superseded=False, site=entry.site)
         earlier = [other for other in others if other.start < entry.start]
         found = Comparison(result, arrays, trend)
-        files = verdict_files(verdict, config) | comparison_files(verdict, found, earlier, config, Path(folder))
-        files[CULPRITS] = culprits_json(culprits)
+        files = verdict_files(verdict, config)
+        files |= comparison_files(verdict, found, culprits, earlier, config, Path(folder))
         stamp = parse_window(entry.window).stop_ms
         upload_results(run_id, files, verdict.metrics, timestamp=stamp, dataset=("labels", content[:36]))
     conclude_run(run_id, verdict, trend)

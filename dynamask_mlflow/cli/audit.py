@@ -151,7 +151,7 @@ def reference(
     if as_json:
         click.echo(json.dumps(done.to_dict()))
         return
-    tell(f"Reference of {done.model.name} version {done.model.version}: {done.instances} stays.")
+    tell(f"Reference of {done.model.name} version {done.model.version}: {done.instances} sequences.")
     click.echo(f"Run {done.run_id}.")
 
 
@@ -193,7 +193,7 @@ def show(
     width = max(8, *(len(entry.site) + 2 for entry in entries))
     click.echo(
         f"{'window':<24}{'version':>8}  {'site':<{width}}{'verdict':<14}{'channels':>9}{'hours':>9}{'p':>9}"
-        f"{'predicted':>11}{'stays':>7}"
+        f"{'predicted':>11}{'number':>7}"
     )
     for entry in entries:
         shown = [entry.metrics.get(key) for key in ("moved_channels", "moved_hours")]
@@ -307,7 +307,7 @@ def open_settings(
 def tell_shard(done: ShardResult) -> None:
     """One line on stderr after each shard, so that nobody waits for minutes without a word."""
     how = "was there" if done.skipped else f"{done.seconds:.1f} s"
-    click.echo(f"  {done.instances} stays, {done.failures} failed ({how})", err=True)
+    click.echo(f"  {done.instances} sequences, {done.failures} failed ({how})", err=True)
 
 
 def show_verdict(verdict: Verdict, as_json: bool) -> None:

@@ -30,10 +30,12 @@ from dynamask_mlflow.masks.registry import FORWARD_METHODS, find_method
 from dynamask_mlflow.masks.result import Masks
 from dynamask_mlflow.masks.side_inputs import SideInputs, check_extras
 from dynamask_mlflow.masks.target_spec import parse_target
+from dynamask_mlflow.masks.unseen_channels import ROWS, warn_of_unseen_channels
 
 # How many baselines are made of a reference set, and of how many of its sequences each is the mean: single sequences
 # bring events of their own, and the mean of all is like none of them.
 REFERENCE_DRAWS, REFERENCE_GROUP = 8, 4
+
 _logger = logging.getLogger(__name__)
 
 
@@ -83,6 +85,12 @@ def explain(
     """
     if task not in TASKS:
         raise ValueError(f"Expected task to be one of {TASKS}, but got {task!r}.")
+    names = [name for name in ("channel_names", "ids", "times") if name in options]
+    if names:
+        raise ConfigError(
+            f"Expected no {names[0]}, since masks have no names, but got some. Pass them to `to_frame` or `plot` of "
+            "the result."
+        )
     settings = (config or ExplainConfig()).with_options(**options)
     method = find_method(settings.method)
     target = parse_target(settings.target, settings.class_names)
@@ -136,8 +144,13 @@ def explain(
                 return _to_masks(binding.map_of(fitted, rows), description)[:number]
 
             parts = list(in_batches(total, most.instances, fit))
-    masks = Masks.concatenate(parts)
-    _check(masks)
+        masks = Masks.concatenate(parts)
+        _check(masks)
+        if black_box.differentiable and not binding.missing:
+            first = torch.arange(min(total, most.instances, ROWS))
+            here = None if exists is None else exists[first].to(device)
+            bound = black_box.with_model(binding.model_of(first, device))
+            warn_of_unseen_channels(bound, binding.inputs_of(first, device), here, masks)
     return masks
 
 
@@ -221,7 +234,10 @@ def existing_cells(
         exists = ~absent if exists is None else exists & ~absent
     if exists is not None and not bool(exists.flatten(1).any(1).all()):
         missing = int((~exists.flatten(1).any(1)).sum())
-        raise ValueError(f"Expected at least one existing cell an instance, but {missing} instances have none.")
+        raise ValueError(
+            f"Expected at least one measured cell an instance, but {missing} of {total} have none: all is NaN, padding "
+            "or not observed. Leave them out."
+        )
     return exists
 
 

@@ -23,6 +23,7 @@ from dynamask_mlflow.masks.deletion_search import in_the_order_of
 from dynamask_mlflow.masks.departure import Departure
 from dynamask_mlflow.masks.fitted import Fitted, Tick
 from dynamask_mlflow.masks.forward_search import search_segments
+from dynamask_mlflow.masks.gradient_scores import AGAINST, AGAINST_OF_VALUES
 from dynamask_mlflow.masks.mask_size import SizeCurves, curve_sizes, size_curves
 from dynamask_mlflow.masks.operators import Batch
 from dynamask_mlflow.masks.ranking import Order
@@ -52,7 +53,8 @@ def fit_forward(black_box: BlackBox, batch: Batch, config: ExplainConfig, tick: 
                 f"Expected forward_budget of at least {fixed + LEAST_SEARCH} for sequences of {batch.x[0].numel()} "
                 f"cells, but got {config.forward_budget}."
             )
-        found = search_segments(departures[0], config.forward_budget - fixed, tick)
+        against = AGAINST_OF_VALUES if black_box.task == "regression" else AGAINST
+        found = search_segments(departures[0], config.forward_budget - fixed, tick, against)
         order = Order.of(found.scores, batch.exists)
         curves = size_curves(departures, order)
     unread = found.untouched

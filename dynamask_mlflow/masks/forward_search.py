@@ -1,8 +1,9 @@
 """Scores of the cells by forward passes alone: segments removed and kept, from coarse to fine.
 
-A segment is a run of steps of one channel or of a few neighbouring ones. Its score is the mean of what its removal
+A segment is a run of steps of one channel or of a few neighbouring ones. Its share is the mean of what its removal
 loses and of what it keeps alone, both as shares of the departure: the last and the first term of a Shapley value.
-Removal alone misses evidence that stands in two places, keeping alone misses what works only together.
+Removal alone misses evidence that stands in two places, keeping alone misses what works only together. Its score is
+the size of its share, less where it speaks against the departure, and a part of what the two terms cancel.
 
 Each instance has a tree of segments. It starts with the channels; in each round the open segments of the largest scores
 are halved, until the passes are spent. The very best are also tried at their middle, since an event may lie across the
@@ -24,13 +25,14 @@ from torch import Tensor
 from dynamask_mlflow.masks.batching import LEAST
 from dynamask_mlflow.masks.departure import Departure
 from dynamask_mlflow.masks.fitted import Tick
+from dynamask_mlflow.masks.gradient_scores import AGAINST
 from dynamask_mlflow.masks.operators import Fade
 from dynamask_mlflow.masks.smoothing import smooth_in_time
 
 # Segments that are halved in one round, and of how many of them the middle is tried as well.
 HALVED, MIDDLES = 8, 2
-# A segment that speaks against the departure is opened as one of half its score.
-AGAINST = 0.5
+# What kept and removed segments say against each other (evidence that works only together) counts by this share.
+CANCELLED = 0.5
 # The channels may take this share of the passes; more channels than that are tried in groups.
 FIRST_ROUND = 0.25
 # Width in steps over which the final scores are smoothed: segments end at arbitrary steps.
@@ -81,7 +83,8 @@ class _Tree:
 
     exists: NDArray[np.bool_]
     left: int
-    tried: list[tuple[Segment, float]] = field(default_factory=list)
+    against: float
+    tried: list[tuple[Segment, float, float]] = field(default_factory=list)
     open: list[tuple[float, Segment]] = field(default_factory=list)
 
     def next_round(self) -> list[Segment]:
@@ -95,36 +98,40 @@ class _Tree:
         self.left -= 2 * len(chosen)
         return chosen
 
-    def note(self, segment: Segment, score: float) -> None:
-        self.tried.append((segment, score))
+    def note(self, segment: Segment, kept: float, lost: float) -> None:
+        share = (kept + lost) / 2
+        cancelled = (abs(kept) + abs(lost)) / 2 - abs(share)
+        size = (share if share >= 0 else -self.against * share) + CANCELLED * cancelled
+        self.tried.append((segment, share, size))
         if segment.cells > 1:
-            self.open.append((score if score >= 0 else -AGAINST * score, segment))
+            self.open.append((size, segment))
 
     def density(self) -> NDArray[np.float64]:
-        """(T, d): scores shared among the cells of a segment, averaged over the segments of a scale, and summed."""
+        """(T, d): sizes shared among the cells of a segment, averaged over the segments of a scale, and summed."""
         scales: dict[int, tuple[NDArray[Any], NDArray[Any]]] = {}
-        for segment, score in self.tried:
+        for segment, _, size in self.tried:
             scale = round(math.log2(segment.cells))
             total, count = scales.setdefault(scale, (np.zeros(self.exists.shape), np.zeros(self.exists.shape)))
-            total[segment.place] += score / max(1, int(self.exists[segment.place].sum()))
+            total[segment.place] += size / max(1, int(self.exists[segment.place].sum()))
             count[segment.place] += 1
         summed = np.zeros(self.exists.shape)
         for total, count in scales.values():
             summed += total / np.maximum(count, 1)
         return summed
 
-    def finest(self) -> NDArray[np.float64]:
-        """(T, d): the score of the smallest segment around each cell, shared among its cells."""
-        shares = np.zeros(self.exists.shape)
-        for segment, score in sorted(self.tried, key=lambda pair: -pair[0].cells):
-            shares[segment.place] = score / max(1, int(self.exists[segment.place].sum()))
-        return shares * self.exists
+    def finest(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """(T, d) each: the share of the smallest segment around a cell, for each of its cells; whether it moved."""
+        shares, moved = np.zeros(self.exists.shape), np.zeros(self.exists.shape, dtype=np.bool_)
+        for segment, share, size in sorted(self.tried, key=lambda each: -each[0].cells):
+            shares[segment.place] = share / max(1, int(self.exists[segment.place].sum()))
+            moved[segment.place] = size > 0
+        return shares * self.exists, moved
 
     def untouched(self) -> NDArray[np.bool_]:
         """(T, d): cells of which no segment changed anything, removed or kept; those that do not exist among them."""
         moved = np.zeros(self.exists.shape, dtype=np.bool_)
-        for segment, score in self.tried:
-            moved[segment.place] |= score != 0
+        for segment, _, size in self.tried:
+            moved[segment.place] |= size > 0
         return ~(moved & self.exists)
 
 
@@ -133,7 +140,7 @@ class SegmentsFound:
     """What the search knows of each cell, (B, T, d) each, in the direction of the departure.
 
     Attributes:
-        scores: the ordering.
+        scores: the ordering, >= 0.
         shares: of the departure, by the smallest segment around a cell; they need not sum to 1.
         untouched: whether no segment around a cell changed anything.
         passes: (B,) forward passes spent.
@@ -145,16 +152,17 @@ class SegmentsFound:
     passes: Tensor
 
 
-def search_segments(departure: Departure, budget: int, tick: Tick) -> SegmentsFound:
+def search_segments(departure: Departure, budget: int, tick: Tick, against: float = AGAINST) -> SegmentsFound:
     """Spend at most `budget` forward passes an instance; none on instances that have nothing to explain.
 
     Args:
         departure: under one baseline, the strongest of each instance.
+        against: what segments against the departure count, beside those for it.
     """
     x = departure.batch.x
     exists = (departure.batch.weights() > 0).cpu().numpy()
     idle = departure.negligible.cpu().numpy()
-    trees = [_Tree(there, 0 if nothing else budget) for there, nothing in zip(exists, idle, strict=True)]
+    trees = [_Tree(there, 0 if nothing else budget, against) for there, nothing in zip(exists, idle, strict=True)]
     parts = [_first_segments(tree) for tree in trees]
     while any(parts):
         _try(departure, trees, parts)
@@ -165,11 +173,12 @@ def search_segments(departure: Departure, budget: int, tick: Tick) -> SegmentsFo
         return torch.as_tensor(np.stack(values), device=x.device)
 
     density = stacked([tree.density() for tree in trees]).to(x.dtype)
-    shares = stacked([tree.finest() for tree in trees]).to(x.dtype)
+    finest = [tree.finest() for tree in trees]
+    shares, moved = stacked([share for share, _ in finest]).to(x.dtype), stacked([moved for _, moved in finest])
     smooth = smooth_in_time(density, SMOOTHING, departure.batch.exists, ends=True)
     return SegmentsFound(
         # A cell that is known to change nothing by itself is not raised by its neighbours.
-        scores=torch.where(shares == 0, torch.minimum(density, smooth), smooth),
+        scores=torch.where(moved, smooth, torch.minimum(density, smooth)),
         shares=shares,
         untouched=stacked([tree.untouched() for tree in trees]),
         passes=torch.tensor([2 * len(tree.tried) for tree in trees], device=x.device),
@@ -203,9 +212,9 @@ def _try(departure: Departure, trees: list[_Tree], parts: list[list[Segment]]) -
     reach = departure.reach.cpu().numpy()[rows]
     kept = asked(departure, rows, masks) - departure.baseline_scores[0].cpu().numpy()[rows]
     lost = departure.score.cpu().numpy()[rows] - asked(departure, rows, 1 - masks)
-    scores = (np.clip(kept / reach, -1, 1) + np.clip(lost / reach, -1, 1)) / 2
-    for (row, segment), score in zip(pairs, scores, strict=True):
-        trees[row].note(segment, float(score))
+    kept, lost = (np.clip(each / reach, -1, 1) for each in (kept, lost))
+    for (row, segment), keeps, loses in zip(pairs, kept, lost, strict=True):
+        trees[row].note(segment, float(keeps), float(loses))
 
 
 def asked(departure: Departure, rows: NDArray[Any], masks: NDArray[np.float32]) -> NDArray[np.float64]:

@@ -126,7 +126,7 @@ def test_auditing_an_old_window_later_changes_no_headline_and_alerts_are_cleared
 
 def test_a_window_whose_outcomes_warned_on_their_own_is_in_no_later_trend():
     def month(number: int, p: float) -> AuditEntry:
-        return replace(entry(f"2026-0{number}", "ok"), metrics={"void": 0.0, "calibration_p_value": p})
+        return replace(entry(f"2026-0{number}", "ok"), metrics={"invalidated": 0.0, "calibration_p_value": p})
 
     months = [month(number, 1e-5 if number == 3 else 0.2) for number in range(1, 6)]
     chosen = trend_entries("2026-06", "r", AuditConfig(trend_window=4), months)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import mlflow
 import pytest
+from stores import new_store
 
 from dynamask_mlflow.audit import AuditSource, audit_history
 from dynamask_mlflow.audit import tags as t
@@ -24,7 +25,7 @@ FOREIGN = ["[" * 4000, "{", "5", '"x"', "null", '{"notices": 5, "by": 5, "channe
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.chdir(tmp_path)
-    uri, before = f"sqlite:///{tmp_path}/mlflow.db", mlflow.get_tracking_uri()
+    uri, before = new_store(tmp_path), mlflow.get_tracking_uri()
     mlflow.set_tracking_uri(uri)
     yield uri
     mlflow.set_tracking_uri(before)

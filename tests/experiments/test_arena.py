@@ -12,7 +12,7 @@ from dynamask_mlflow.cli.experiment import experiment
 from dynamask_mlflow.experiments.arena import CHOOSING_SEEDS, REPORTED_SEEDS, ROWS, arena_case, models, scoring
 from dynamask_mlflow.experiments.arena.coefficient_fit import Cells, cells_of, logistic_regression, weights_table
 from dynamask_mlflow.experiments.arena.data import TEST, apart, draw_part, shared_stream
-from dynamask_mlflow.experiments.arena.ig_readings import READINGS, ig_readings, target
+from dynamask_mlflow.experiments.arena.ig_readings import ig_readings, target
 from dynamask_mlflow.experiments.arena.outcome import existing, judged
 from dynamask_mlflow.experiments.arena.page import arena_page
 from dynamask_mlflow.experiments.arena.rows import find_row
@@ -191,7 +191,12 @@ def test_readings_agree_with_captum() -> None:
     x = torch.randn(5, 6, 2)
     chosen = model(x).argmax(-1)
     readings = ig_readings(model, x.numpy(), "classification")
-    assert tuple(readings) == READINGS
+    assert list(readings) == [
+        f"{baseline}-{sign}-{width}"
+        for baseline in ("zero", "mean")
+        for sign in ("signed", "absolute")
+        for width in (0, 2)
+    ]
     means = x.mean(1, keepdim=True).expand_as(x)
     for name, baseline in (("zero", torch.zeros_like(x)), ("mean", means)):
         theirs = IntegratedGradients(lambda z, classes: target(model(z), classes, "classification")).attribute(
@@ -371,6 +376,16 @@ def test_the_cells_of_a_case_are_those_that_the_model_reads_with_the_features_of
     logit = WEIGHTS.intercept + cells.features @ np.array(WEIGHTS.of_features())
     read = masks.masks[masks.masks > 0]
     np.testing.assert_allclose(np.sort(1 / (1 + np.exp(-logit))), np.sort(read), rtol=1e-3)
+
+
+def test_salient_cells_that_count_as_unread_do_not_raise_the_weight_of_the_others() -> None:
+    """Half of what is called salient here is in a channel that the model does not read."""
+    x = np.random.default_rng(0).standard_normal((4, 12, 2)).astype(np.float32)
+    truth = np.zeros(x.shape, dtype=np.bool_)
+    truth[:, 4:8] = True
+    cells = cells_of(Case(model=lambda x: x[:, 4:8, 0].sum(1), x=x, truth=truth, task="regression"), seed=0)
+    assert cells.salient.sum() == 16
+    np.testing.assert_allclose(cells.weights, 1 / 32)
 
 
 def test_coefficients_are_never_fitted_to_held_out_rows() -> None:

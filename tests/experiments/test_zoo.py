@@ -37,6 +37,21 @@ def test_rows_are_put_beside_those_of_other_models(tmp_path: Path) -> None:
     assert text.endswith("\nafter\n")
 
 
+def test_each_row_keeps_the_command_that_wrote_it(tmp_path: Path) -> None:
+    page = tmp_path / "models.md"
+    page.write_text(f"{START}\n{END}\n")
+    write_table(page, [Row("tcn", "b", 1.0), Row("gru", "a", 0.5), Row("onnx", "c", 0.5)], "zoo --seeds 0")
+    assert "Written by `zoo --seeds 0`.\n" in page.read_text()
+    write_table(page, [Row("onnx", "c", 0.25)], "zoo --seeds 0,1")
+    text = page.read_text()
+    assert "- `zoo --seeds 0`: gru, tcn.\n" in text
+    assert "- `zoo --seeds 0,1`: onnx.\n" in text
+    write_table(page, [Row("gru", "a", 0.75)], "zoo --seeds 0,1")
+    text = page.read_text()
+    assert "- `zoo --seeds 0`: tcn.\n" in text
+    assert "- `zoo --seeds 0,1`: gru, onnx.\n" in text
+
+
 def test_planted_cells_are_inside_what_exists() -> None:
     lengths = unequal_lengths(50, 0)
     assert lengths.lengths is not None

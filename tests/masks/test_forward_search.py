@@ -58,6 +58,41 @@ def test_attributions_sum_to_the_departure_and_carry_its_sign() -> None:
         assert masks.binary[:, SEGMENT, 2].sum() > 0.7 * masks.binary.sum()
 
 
+def two_events(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """(n, 24, 3) of small noise, raised in channel 0 at steps 4 to 6 and channel 2 at steps 14 to 16; these cells."""
+    x = 0.1 * np.random.default_rng(0).standard_normal((n, 24, 3)).astype(np.float32)
+    truth = np.zeros(x.shape, dtype=np.bool_)
+    truth[:, 4:7, 0] = truth[:, 14:17, 2] = True
+    x[truth] += 2
+    return x, truth
+
+
+def test_evidence_that_works_only_together_and_speaks_against_the_answer_alone_is_found() -> None:
+    """With both events 3, with one -9, with none 0: what each keeps alone and what is lost without it are opposite."""
+
+    def answer(x: np.ndarray) -> np.ndarray:
+        first, second = x[:, 4:7, 0].mean(1) / 2, x[:, 14:17, 2].mean(1) / 2
+        value: np.ndarray = 3 * first * second - 9 * (first + second - 2 * first * second)
+        return np.stack([np.zeros_like(value), value], 1)
+
+    x, truth = two_events(6)
+    masks = explained(answer, x, task="classification", operators="zero")
+    assert np.mean(auprc(masks.scores, truth)) > 0.9
+    assert masks.masks[truth].mean() > 0.5
+
+
+def test_what_lowered_a_value_is_as_much_a_part_of_it_as_what_raised_it() -> None:
+    x, truth = two_events(6)
+
+    def answer(x: torch.Tensor) -> torch.Tensor:
+        return 3 * x[:, 4:7, 0].sum(1) - 2 * x[:, 14:17, 2].sum(1) + 0.1 * x[:, :, 1].sum(1)
+
+    masks = explained(hidden(answer), x, task="regression")
+    assert np.mean(auprc(masks.scores, truth)) > 0.9
+    assert (masks.attributions[:, 4:7, 0] > 0).all()
+    assert (masks.attributions[:, 14:17, 2] < 0).all()
+
+
 def test_a_sum_that_segments_missed_by_far_turns_the_sign_of_no_measured_cell() -> None:
     """Cells of both signs against sums of every size, and cells of one sign against a sum of the same."""
     drawn = torch.Generator().manual_seed(0)

@@ -67,8 +67,10 @@ def cells_of(case: Case, seed: int, method: str = OURS) -> Cells:
     features = np.concatenate([values for values, _ in found], axis=1)[:, : len(case.x)]
     read = ~np.concatenate([unread for _, unread in found])[: len(case.x)] & existing(case)
     assert case.truth is not None
-    salient = np.broadcast_to(case.truth, case.x.shape)[read]
-    return Cells(features[:, read].T, salient, np.full(len(salient), 1 / max(1, int(salient.sum()))))
+    truth = np.broadcast_to(case.truth, case.x.shape)
+    # Salient cells that count as unread take part in the number: without them a row that misses many weighs too much.
+    number = max(1, int((truth & existing(case)).sum()))
+    return Cells(features[:, read].T, truth[read], np.full(int(read.sum()), 1 / number))
 
 
 def logistic_regression(parts: Sequence[Cells]) -> CoefficientWeights:
