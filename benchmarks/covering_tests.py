@@ -27,9 +27,10 @@ TESTS = (
     "tests/audit/test_audit_verdict.py",
     "tests/audit/test_audit_power.py",
     "tests/audit/test_audit_subgroups.py",
+    "tests/audit/test_statistics_by_hand.py",
 )
 SLOWEST = 4.0  # seconds of CPU: a test that takes longer is stopped, and never chosen
-ROOMS = ("masks", "metrics", "audit.statistics")  # whose lines are noted
+SUBPACKAGES = ("masks", "metrics", "audit.statistics")  # whose lines are noted
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ def measure(tests: tuple[str, ...] = TESTS) -> CoveringTests:
 
     with tempfile.TemporaryDirectory() as folder:
         where = Path(folder)
-        packages = "".join(f"\n    dynamask_mlflow.{room}" for room in ROOMS)
+        packages = "".join(f"\n    dynamask_mlflow.{name}" for name in SUBPACKAGES)
         (where / "rc").write_text(f"[run]\nsource_pkgs ={packages}\n", encoding="utf-8")
         command = [sys.executable, "-m", "benchmarks.covering_tests", str(where), *tests]
         environment = os.environ | {"COVERAGE_FILE": str(where / "lines")}

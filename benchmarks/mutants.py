@@ -28,17 +28,19 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from benchmarks.covering_tests import TESTS, CoveringTests, load, measure, save
+from benchmarks.pages import write_between
 
 REPOSITORY = Path(__file__).parents[1]
 PACKAGE = REPOSITORY / "dynamask_mlflow"
 REASONS = Path(__file__).parent / "mutant_survivors.toml"
-ROOMS = ("masks", "masks/change", "metrics", "audit/statistics")
+SUBPACKAGES = ("masks", "masks/change", "metrics", "audit/statistics")
 # Of the tests that run a line, as many as take these seconds together without a mutant.
 BUDGET = 10.0
 # A mutant that computes this much longer than its tests do hangs.
 HANGS = 4.0
 FIRST = 12
 _FAILED = (1, 2)
+_NOT_COLLECTED = 4
 _PASSED = 0
 _COMPARE: dict[type, type] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
@@ -48,11 +50,12 @@ _BINARY: dict[type, type] = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.D
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change: in which file and line, what it says there, the whole changed source, and where it is run."""
+    """One change: in which file and line, the line as it was, the whole changed source, and where it is run."""
 
     path: Path
     line: int
     change: str
+    before: str
     source: str
     lines: frozenset[int]
 
@@ -90,8 +93,8 @@ def _importers(module: str) -> list[str]:
 
 def places() -> Iterator[tuple[Path, int]]:
     """Every place that can be changed: the file, and which node of its syntax tree."""
-    for room in ROOMS:
-        for path in sorted((PACKAGE / room).glob("*.py")):
+    for name in SUBPACKAGES:
+        for path in sorted((PACKAGE / name).glob("*.py")):
             tree = ast.parse(path.read_text(encoding="utf-8"))
             text = _text(tree)
             for number, node in enumerate(ast.walk(tree)):
@@ -101,14 +104,16 @@ def places() -> Iterator[tuple[Path, int]]:
 
 def mutant_at(path: Path, number: int) -> Mutant:
     """The mutant that has this node changed."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    text = path.read_text(encoding="utf-8")
+    tree = ast.parse(text)
     node = next(islice(ast.walk(tree), number, None))
     new = _changed(node)
     assert new is not None
     before, line, lines = ast.unparse(node), int(getattr(node, "lineno", 0)), _run_with(tree, node)
     for name, value in vars(new).items():
         setattr(node, name, value)
-    return Mutant(path, line, f"`{before}` -> `{ast.unparse(node)}`", ast.unparse(tree), lines)
+    change = f"`{before}` -> `{ast.unparse(node)}`"
+    return Mutant(path, line, change, text.splitlines()[line - 1].strip(), ast.unparse(tree), lines)
 
 
 def _run_with(tree: ast.Module, node: ast.AST) -> frozenset[int]:
@@ -206,7 +211,9 @@ def killed_by(mutant: Mutant, tests: list[str], seconds: float) -> bool:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
             code = os.waitstatus_to_exitcode(status)
-            if code not in (_PASSED, *_FAILED, -signal.SIGXCPU, -signal.SIGSEGV, -signal.SIGABRT):
+            # With a module that can no longer be imported, no test is found.
+            known = (_PASSED, *_FAILED, *(() if mutant.lines else (_NOT_COLLECTED,)))
+            if code not in (*known, -signal.SIGXCPU, -signal.SIGSEGV, -signal.SIGABRT):
                 sys.exit(f"Expected tests that pass or fail, but pytest ended with {code} for {tests}.")
             return code != _PASSED
         time.sleep(0.02)
@@ -296,29 +303,36 @@ class Survivor:
     covered: bool
 
 
-def page(tried: list[Mutant], alive: list[Survivor], number: int, seed: int) -> str:
-    killed = 1 - len(alive) / len(tried)
+def figures(tried: list[Mutant], alive: list[Survivor], number: int, seed: int) -> str:
+    """What docs/mutants.md holds between the marks."""
+    killed = len(tried) - len(alive)
+    low, high = wilson(killed, len(tried))
     known = tomllib.loads(REASONS.read_text(encoding="utf-8"))
-    rooms = ", ".join(f"`{room}/`" for room in ROOMS)
+    subpackages = ", ".join(f"`{name}/`" for name in SUBPACKAGES)
+    same = sum(_why(each, known).startswith("equivalent") for each in alive)
     lines = [
-        "# Mutation testing of the core",
-        "",
-        f"{len(tried)} of {number} mutants of {rooms}, drawn by seed {seed}: {len(tried) - len(alive)} ({killed:.0%}) "
-        "were killed. Again: `make mutants`",
-        f"(`python -m benchmarks.mutants --sample {len(tried)} --seed {seed} --page docs/mutants.md`).",
-        "",
-        "A mutant has one comparison, operator or number changed. The tests that run the changed line are run until "
-        "one fails: those of the module's own test file first, then the",
-        f"quick ones, {BUDGET:.0f} seconds of them at most. Tests that need a server, a browser or more than 4 "
-        "seconds are never run: a survivor may still be killed by",
-        "the evaluator's tests or by the floors of the arena. What kills no test because it cannot matter "
-        "(equivalent mutants) counts as a survivor, too.",
+        f"Of {number} places in {subpackages} {len(tried)} were changed, drawn by seed {seed}: **{killed} killed, "
+        f"{killed / len(tried):.0%}** (between {low:.0%} and {high:.0%}; Wilson, 95 %). "
+        f"Of the {len(alive)} survivors {same} are equivalent.",
+        f"`python -m benchmarks.mutants --sample {len(tried)} --seed {seed} --page docs/mutants.md` again.",
         "",
         "| survivor | change | why |",
         "|---|---|---|",
         *(_row(each, known) for each in alive),
     ]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
+
+
+def wilson(killed: int, tried: int) -> tuple[float, float]:
+    """The 95 % interval of a share.
+
+    >>> [round(end, 2) for end in wilson(21, 26)]
+    [0.62, 0.91]
+    """
+    z, share = 1.96, killed / tried
+    middle = (share + z * z / (2 * tried)) / (1 + z * z / tried)
+    half = z / (1 + z * z / tried) * (share * (1 - share) / tried + z * z / (4 * tried * tried)) ** 0.5
+    return middle - half, middle + half
 
 
 def remembered(results: Path | None) -> dict[str, dict[str, Any]]:
@@ -329,12 +343,18 @@ def remembered(results: Path | None) -> dict[str, dict[str, Any]]:
     return {record["name"]: record for record in records}
 
 
-def _row(survivor: Survivor, known: dict[str, dict[str, str]]) -> str:
+def _row(survivor: Survivor, known: dict[str, list[dict[str, str]]]) -> str:
     mutant = survivor.mutant
-    plain = mutant.change.replace("`", "")
-    default = "not looked into" if survivor.covered else "no quick test runs this line"
-    change = " ".join(mutant.change.split()).replace("|", "\\|")
-    return f"| `{mutant.where}:{mutant.line}` | {change} | {known.get(mutant.where, {}).get(plain, default)} |"
+    change = f"{' '.join(mutant.change.split())} in `{mutant.before}`".replace("|", "\\|")
+    return f"| `{mutant.where}:{mutant.line}` | {change} | {_why(survivor, known)} |"
+
+
+def _why(survivor: Survivor, known: dict[str, list[dict[str, str]]]) -> str:
+    mutant = survivor.mutant
+    for reason in known.get(mutant.where, ()):
+        if (reason["change"], reason["line"]) == (mutant.change.replace("`", ""), mutant.before):
+            return reason["why"]
+    return "not looked into" if survivor.covered else "no quick test runs this line"
 
 
 def main() -> None:
@@ -368,7 +388,7 @@ def main() -> None:
         state = "killed" if record["killed"] else "survived"
         print(f"{place + 1}/{len(chosen)} {state} {mutant.name} ({record['tests']} tests)", flush=True)
         if options.page is not None:
-            options.page.write_text(page(tried, alive, len(everything), options.seed), encoding="utf-8")
+            write_between(options.page, "mutants", f"\n{figures(tried, alive, len(everything), options.seed)}\n\n")
     print(f"{1 - len(alive) / max(len(tried), 1):.0%} of {len(tried)} killed")
 
 

@@ -4,9 +4,9 @@ A file is counted when a function defined in it is called, in the order of the f
 evaluation is `mlflow.models.evaluate` of one sequence on a local store, from the call to its return. The audit is the
 fit of one shard and the report of its verdict; its reference and its plan are made before. Both run in this process.
 
-The main path is shorter: of a room that computes behind one door (`masks`, `metrics`, `report`, and within `audit` its
-`statistics`, `comparison` and `verdict`) only the file that is entered first is counted, and of what lies beside the
-rooms (`_files`, `_settings`, ...) nothing.
+The main path is shorter: of a subpackage that computes behind one interface (`masks`, `metrics`, `report`, and within
+`audit` its `statistics`, `comparison` and `verdict`) only the file that is entered first is counted, and of what lies
+beside the subpackages (`_files`, `_settings`, ...) nothing.
 
     python -m benchmarks.walk [--page docs/architecture.md]
 """
@@ -28,7 +28,7 @@ import dynamask_mlflow
 from benchmarks.pages import write_between
 
 PACKAGE = str(Path(str(dynamask_mlflow.__file__)).parent) + "/"
-BEHIND_A_DOOR = ("masks", "metrics", "report", "audit/statistics", "audit/comparison", "audit/verdict")
+BEHIND_AN_INTERFACE = ("masks", "metrics", "report", "audit/statistics", "audit/comparison", "audit/verdict")
 
 
 @contextmanager
@@ -50,20 +50,20 @@ def followed() -> Iterator[list[str]]:
 
 
 def main_path(files: list[str]) -> list[str]:
-    """Without what lies behind a door, and without what lies beside the rooms."""
+    """Without what an interface hides, and without what lies beside the subpackages."""
     kept: list[str] = []
     seen: set[str] = set()
     for file in files:
-        door = next((room for room in BEHIND_A_DOOR if file.startswith(f"{room}/")), None)
-        if "/" in file and (door is None or door not in seen):
+        inside = next((name for name in BEHIND_AN_INTERFACE if file.startswith(f"{name}/")), None)
+        if "/" in file and (inside is None or inside not in seen):
             kept.append(file)
-        seen |= {door} if door else set()
+        seen |= {inside} if inside else set()
     return kept
 
 
-def rooms(files: list[str]) -> str:
-    counted = Counter(file.partition("/")[0] if "/" in file else "beside the rooms" for file in files)
-    return ", ".join(f"{room} {count}" for room, count in counted.most_common())
+def by_subpackage(files: list[str]) -> str:
+    counted = Counter(file.partition("/")[0] if "/" in file else "beside them" for file in files)
+    return ", ".join(f"{name} {count}" for name, count in counted.most_common())
 
 
 def walks(folder: Path) -> dict[str, list[str]]:
@@ -152,8 +152,8 @@ def page(found: dict[str, list[str]]) -> str:
         short = main_path(files)
         listed = " → ".join(f"`{file}`" for file in short)
         lines += [
-            f"From {name}: {len(short)} files on the main path ({rooms(short)}),",
-            f"of {len(files)} in all ({rooms(files)}).",
+            f"From {name}: {len(short)} files on the main path ({by_subpackage(short)}),",
+            f"of {len(files)} in all ({by_subpackage(files)}).",
             "",
             listed,
             "",

@@ -1,4 +1,4 @@
-"""Names that are imported when they are first used, so that a package's front door stays light."""
+"""Names that are imported when they are first used, so that importing a package stays cheap."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Which function each method name stands for, as text.
 
-The table lies beside the rooms because it names two of them: `masks/` looks methods up by name and never knows that
-`saliency/` exists.
+The table lies beside the subpackages because it names two of them: `masks/` looks methods up by name and never knows
+that `saliency/` exists.
 """
 
 from __future__ import annotations

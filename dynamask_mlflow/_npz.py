@@ -39,13 +39,18 @@ def load_archive(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any
     Raises:
         ValueError: if the file is none; the message says that a file of `kind` was expected.
     """
+    if not Path(path).exists():
+        raise ValueError(f"Expected a file of {kind} at {path}, but there is none.")
     try:
         stored = load_arrays(path)
+        if "meta" not in stored:
+            raise ArchiveError(f"Expected what `save` wrote, but it holds {', '.join(list(stored)[:10]) or 'nothing'}")
         meta = json.loads(stored.pop("meta").tobytes())
         if not isinstance(meta, dict):
             raise ArchiveError(f"Expected a JSON object beside the arrays, but got {type(meta).__name__}")
     except (KeyError, ValueError) as error:
-        raise ValueError(f"Expected a file of {kind} at {path}, but it cannot be read: {error}.") from error
+        why = str(error).rstrip(".")
+        raise ValueError(f"Expected a file of {kind} at {path}, but it cannot be read: {why}.") from error
     return meta, stored
 
 

@@ -102,17 +102,19 @@ def runtime_differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> dict
     return {name: (str(then[name]), str(now[name])) for name in then if name in now and then[name] != now[name]}
 
 
-def code_digest(roots: Iterable[Symbol], rooms: tuple[str, ...] = (PACKAGE,), beside: Collection[Symbol] = ()) -> str:
+def code_digest(
+    roots: Iterable[Symbol], prefixes: tuple[str, ...] = (PACKAGE,), beside: Collection[Symbol] = ()
+) -> str:
     """Equal digests: the same code computes what begins at these functions.
 
     Files are read once a process: what is edited while a computation runs is not what it runs.
 
     Args:
         roots: where the computation begins.
-        rooms: only definitions of modules whose names begin so.
+        prefixes: only definitions of modules whose names begin so.
         beside: definitions that count in another way, such as settings whose values are in the same key.
     """
-    texts = reached(roots, rooms, beside)
+    texts = reached(roots, prefixes, beside)
     return digest([f"{name}\n{text}" for name, text in sorted(texts.items())])
 
 
@@ -132,12 +134,12 @@ def symbol_at(location: str) -> Symbol:
 
 
 def reached(
-    roots: Iterable[Symbol], rooms: tuple[str, ...] = (PACKAGE,), beside: Collection[Symbol] = ()
+    roots: Iterable[Symbol], prefixes: tuple[str, ...] = (PACKAGE,), beside: Collection[Symbol] = ()
 ) -> dict[str, str]:
     """The text of every definition that the roots use, directly or through others: "module:name" -> text.
 
     Args:
-        rooms: only definitions of modules whose names begin so.
+        prefixes: only definitions of modules whose names begin so.
         beside: definitions that are neither counted nor followed.
     """
     found: dict[str, str] = {}
@@ -145,7 +147,7 @@ def reached(
     while waiting:
         module, name = waiting.pop()
         key = f"{module}:{name}"
-        parsed = _parse(module) if module.startswith(rooms) else None
+        parsed = _parse(module) if module.startswith(prefixes) else None
         if parsed is None or key in found or (module, name) in beside:
             continue
         if name in parsed.imported and name not in parsed.statements:

@@ -179,8 +179,46 @@ def finish_reference(request: ReferenceRequest, uris: Sequence[str]) -> Referenc
     >>> finish_reference(request, uris).instances
     100
     """
-    config, ref = request.config, request.model
-    measured, anchors = gather_role(uris, "window"), gather_role(uris, "anchors", config.anchors)
+    config = request.config
+    measured, anchors = _sound_window(uris, config), gather_role(uris, "anchors", config.anchors)
+    edges = measured.input_edges()
+    measured = with_predictions(measured, uris)
+    measured = with_outcomes(measured, request.data, request.all_rows, config).coded(edges)
+    measured = with_facts(measured, request.data, np.asarray(request.rows, dtype=np.intp), config, edges)
+    anchors = None if anchors is None else anchors.coded(edges)
+    noise = _noise(uris, anchors, config)
+    record = _record(request, measured, edges) | {"noise_floor": noise, "rounding": _rounding(uris, anchors)}
+    root = request.root / "references" / request.key
+    files: dict[str, Any] = {
+        REFERENCE: measured.save(root / "reference.npz"),
+        REFERENCE_RECORD: json.dumps(record, indent=1),
+    }
+    if anchors is not None:
+        files |= {ANCHORS: anchors.save(root / "anchors.npz"), ANCHOR_INPUTS: _inputs_file(request)}
+    metrics = {
+        "instances": float(record["instances"]),
+        **{f"noise_{name}": value for name, value in noise.items()},
+        **{k: float(v) for k, v in record["numbers"].items() if v is not None},
+    }
+    stamp = parse_window(request.window).stop_ms
+    dataset = (Path(request.data).name or "dataset", request.content)
+    upload_results(request.run_id, files, metrics, timestamp=stamp, dataset=dataset)
+    pin_reference(request.model, request.run_id, request.window, request.site)
+    close_run(request.run_id)
+    return ReferenceResult(
+        model=request.model,
+        site=request.site,
+        window=request.window,
+        instances=int(measured.usable.sum()),
+        failures=len(measured.failures),
+        noise_floor=noise,
+        run_id=request.run_id,
+    )
+
+
+def _sound_window(uris: Sequence[str], config: AuditConfig) -> ExplainedWindow:
+    """The explained stays, of which enough are usable; raises otherwise."""
+    measured = gather_role(uris, "window")
     if measured is None or not measured.usable.any():
         why = measured.first_failure or "no reason is known" if measured else "no shard was planned"
         raise AuditError(f"Expected explanations of the reference's stays, but all of them failed: {why}.")
@@ -190,15 +228,15 @@ def finish_reference(request: ReferenceRequest, uris: Sequence[str]) -> Referenc
             f"Expected a sound reference, but {len(measured.failures)} stays failed and "
             f"{int(measured.usable.sum())} are left: {measured.first_failure}"
         )
-    edges = measured.input_edges()
-    measured = with_predictions(measured, uris)
-    measured = with_outcomes(measured, request.data, request.all_rows, config).coded(edges)
-    measured = with_facts(measured, request.data, np.asarray(request.rows, dtype=np.intp), config, edges)
-    anchors = None if anchors is None else anchors.coded(edges)
-    noise = _noise(uris, anchors, config)
+    return measured
+
+
+def _record(request: ReferenceRequest, measured: ExplainedWindow, edges: NDArray[np.float64]) -> dict[str, Any]:
+    """What the reference is of, how it was made, and its numbers."""
+    config = request.config
     by_channel, by_time, by_cell = measured.mean_shares()
-    record = {
-        "model": ref.to_dict(),
+    return {
+        "model": request.model.to_dict(),
         "site": request.site,
         "window": request.window,
         "split": request.split,
@@ -219,35 +257,7 @@ def finish_reference(request: ReferenceRequest, uris: Sequence[str]) -> Referenc
         "numbers": {
             name: plain(np.nanmean(values)) for name, values in measured.numbers.items() if np.isfinite(values).any()
         },
-        "noise_floor": noise,
-        "rounding": _rounding(uris, anchors),
     }
-    root = request.root / "references" / request.key
-    files: dict[str, Any] = {
-        REFERENCE: measured.save(root / "reference.npz"),
-        REFERENCE_RECORD: json.dumps(record, indent=1),
-    }
-    if anchors is not None:
-        files |= {ANCHORS: anchors.save(root / "anchors.npz"), ANCHOR_INPUTS: _inputs_file(request)}
-    metrics = {
-        "instances": float(record["instances"]),
-        **{f"noise_{name}": value for name, value in noise.items()},
-        **{k: float(v) for k, v in record["numbers"].items() if v is not None},
-    }
-    stamp = parse_window(request.window).stop_ms
-    dataset = (Path(request.data).name or "dataset", request.content)
-    upload_results(request.run_id, files, metrics, timestamp=stamp, dataset=dataset)
-    pin_reference(ref, request.run_id, request.window, request.site)
-    close_run(request.run_id)
-    return ReferenceResult(
-        model=ref,
-        site=request.site,
-        window=request.window,
-        instances=int(measured.usable.sum()),
-        failures=len(measured.failures),
-        noise_floor=noise,
-        run_id=request.run_id,
-    )
 
 
 def build_reference(

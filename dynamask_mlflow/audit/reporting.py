@@ -104,8 +104,7 @@ def _conclude(request: AuditRequest, uris: Sequence[str]) -> AuditResult:
         none = MadeFrom(reference_run_id=request.reference_run_id, compared_with="", blockers=dict(request.blockers))
         files[MADE_FROM] = none.to_json()
     else:
-        files |= comparison_files(verdict, found, earlier, config, _folder(request))
-        files[CULPRITS] = culprits_json(culprits)
+        files |= comparison_files(verdict, found, culprits, earlier, config, _folder(request))
     dataset = (Path(request.data).name or "dataset", request.content[:36])
     upload_results(run_id, files, verdict.metrics, timestamp=span.stop_ms, dataset=dataset)
     _keep_request(request, uris)
@@ -160,10 +159,15 @@ def verdict_files(verdict: Verdict, config: AuditConfig) -> dict[str, Any]:
 
 
 def comparison_files(
-    verdict: Verdict, found: Comparison, history: Sequence[AuditEntry], config: AuditConfig, folder: Path
+    verdict: Verdict,
+    found: Comparison,
+    culprits: Sequence[Culprit],
+    history: Sequence[AuditEntry],
+    config: AuditConfig,
+    folder: Path,
 ) -> dict[str, Any]:
-    """artifact -> text, or a file that was written to the folder: page, subgroups, arrays, profile."""
-    files: dict[str, Any] = dict(found.arrays.save(folder))
+    """artifact -> text, or a file that was written to the folder: page, culprits, subgroups, arrays, profile."""
+    files: dict[str, Any] = {**found.arrays.save(folder), CULPRITS: culprits_json(culprits)}
     if found.result.groups is not None:
         files[SUBGROUPS] = found.result.groups.to_json()
     page = render_audit(verdict, found, history, config, created_at=datetime.now(UTC).isoformat(timespec="seconds"))

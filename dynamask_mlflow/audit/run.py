@@ -26,7 +26,7 @@ from dynamask_mlflow.audit.reporting import report_audit
 from dynamask_mlflow.audit.runs import DatasetInput, close_failed, describe_run, find_or_create_run, source_tags
 from dynamask_mlflow.audit.shards import plan_predictions, plan_shards, writable_store
 from dynamask_mlflow.audit.verdict import Verdict
-from dynamask_mlflow.audit.version_state import note_failure
+from dynamask_mlflow.audit.version_state import note_failure, stored_failures
 from dynamask_mlflow.audit.windows import check_attributes, dataset_channels, draw_stays, find_rows, parse_window
 from dynamask_mlflow.audit.workers import Progress, Workers
 from dynamask_mlflow.evaluation.privacy import stored_reason
@@ -220,3 +220,14 @@ def tell_failure(source: AuditSource, error: BaseException) -> None:
     with short_retries():
         ref = resolve_model(source.model)
         note_failure(ref.name, ref.version, source.experiment, **about, error=line)
+
+
+def noted_failure(source: AuditSource) -> tuple[str, str]:
+    """The version, and what `tell_failure` said of this window and site; empty where it said nothing."""
+    from mlflow import MlflowClient
+
+    with short_retries():
+        ref = resolve_model(source.model)
+        tags = MlflowClient().get_model_version(ref.name, ref.version).tags
+    told = stored_failures(tags).get(source.site, {})
+    return ref.version, told.get("error", "") if told.get("window") == source.window else ""

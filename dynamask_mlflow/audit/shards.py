@@ -34,8 +34,8 @@ from dynamask_mlflow.evaluation.sequences import Sequences
 
 SECONDS_PER_STAY = 0.05  # until a shard of the same model was timed
 _SMALL, _LARGE = 25, 2000  # stays of a shard: not cut further for more processes; never more, whatever the time
-# Rooms whose code decides what a shard holds.
-_COMPUTES = tuple(f"{PACKAGE}.{room}" for room in ("masks", "saliency", "metrics", "evaluation", "audit"))
+# Subpackages whose code decides what a shard holds.
+_COMPUTES = tuple(f"{PACKAGE}.{name}" for name in ("masks", "saliency", "metrics", "evaluation", "audit"))
 PREDICTED = "predicted"  # the role of stays that are predicted, but not explained
 _LASTING = (
     errno.EACCES,

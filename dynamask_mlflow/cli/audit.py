@@ -151,7 +151,7 @@ def reference(
     if as_json:
         click.echo(json.dumps(done.to_dict()))
         return
-    tell(f"Reference of {done.model.name} version {done.model.version}: {done.instances} stays.")
+    tell(f"Reference of {done.model.name} version {done.model.version}: {done.instances} sequences.")
     click.echo(f"Run {done.run_id}.")
 
 
@@ -181,6 +181,7 @@ def show(
         from dataclasses import asdict
 
         from dynamask_mlflow.audit import AuditError, audit_history
+        from dynamask_mlflow.audit.history import settings_labels
 
         track(tracking_uri)
         name = ModelUri.parse(model).name if model.startswith("models:") else model
@@ -193,16 +194,19 @@ def show(
     width = max(8, *(len(entry.site) + 2 for entry in entries))
     click.echo(
         f"{'window':<24}{'version':>8}  {'site':<{width}}{'verdict':<14}{'channels':>9}{'hours':>9}{'p':>9}"
-        f"{'predicted':>11}{'stays':>7}"
+        f"{'predicted':>11}{'number':>7}"
     )
+    labels = settings_labels(entries)
     for entry in entries:
+        told = [labels[entry.run_id], "superseded" if entry.superseded else ""]
+        notes = "".join(f"  {note}" for note in told if note)
         shown = [entry.metrics.get(key) for key in ("moved_channels", "moved_hours")]
         moved = "".join("        -" if value is None else f"{100 * value:>7.1f} %" for value in shown)
         p, predicted = entry.metrics.get("p_value"), entry.metrics.get("predicted")
         tell(
             f"{entry.window:<24}{entry.version:>8}  {entry.site:<{width}}{entry.verdict:<14}{moved}"
             f"{'-' if p is None else format(p, '.4f'):>9}{'-' if predicted is None else format(predicted, '.3f'):>11}"
-            f"{entry.metrics.get('instances', 0):>7.0f}{'  superseded' if entry.superseded else ''}"
+            f"{entry.metrics.get('instances', 0):>7.0f}{notes}"
         )
 
 
@@ -307,7 +311,7 @@ def open_settings(
 def tell_shard(done: ShardResult) -> None:
     """One line on stderr after each shard, so that nobody waits for minutes without a word."""
     how = "was there" if done.skipped else f"{done.seconds:.1f} s"
-    click.echo(f"  {done.instances} stays, {done.failures} failed ({how})", err=True)
+    click.echo(f"  {done.instances} sequences, {done.failures} failed ({how})", err=True)
 
 
 def show_verdict(verdict: Verdict, as_json: bool) -> None:

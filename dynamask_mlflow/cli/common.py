@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import click
 
@@ -19,6 +22,8 @@ from dynamask_mlflow._secrets import without_secrets
 from dynamask_mlflow._states import EXIT_ERROR
 
 Command = Callable[..., Any]
+
+_TRIES = 5  # to reach a server, a second apart
 
 
 TRACKING = click.option("--tracking-uri", default=None, help="MLflow's; by default what MLflow is set to.")
@@ -91,12 +96,38 @@ def check_address(model: str) -> None:
 
 
 def track(uri: str | None) -> None:
-    """Point MLflow to its server; without `uri` MLflow's own settings hold."""
+    """Point MLflow to its server, which must answer; without `uri` MLflow's own settings hold."""
     os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
-    if uri is not None:
-        import mlflow
+    import mlflow
 
+    if uri is not None:
+        if re.fullmatch(r"[\w.-]+:\d+/?", uri):
+            raise ValueError(f"Expected --tracking-uri http://{uri}, but got {uri}, which names no scheme.")
         mlflow.set_tracking_uri(uri)
+    _await_server(mlflow.get_tracking_uri())
+
+
+def _await_server(uri: str) -> None:
+    """Ask a server at http(s) for a sign of life, whatever it answers, before MLflow tries for minutes in silence."""
+    if urlsplit(uri).scheme not in ("http", "https"):
+        return
+    import requests
+
+    for left in range(_TRIES - 1, -1, -1):
+        try:
+            requests.head(uri, timeout=5)
+            return
+        except requests.exceptions.SSLError:
+            return  # MLflow has settings of its own for certificates, and says what is wrong
+        except requests.ConnectionError as error:
+            if not left:
+                raise ValueError(
+                    f"Expected MLflow's server at {uri}, but nothing answers there. Start it, or name another: "
+                    "--tracking-uri or MLFLOW_TRACKING_URI."
+                ) from error
+        except requests.RequestException:
+            return
+        time.sleep(1)
 
 
 def read_settings(path: Path | None) -> dict[str, Any]:
@@ -107,7 +138,10 @@ def read_settings(path: Path | None) -> dict[str, Any]:
 
     if not path.is_file():
         raise ValueError(f"Expected settings in {path}, but there is no such file.")
-    found = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise ValueError(f"Expected settings as JSON or YAML in {path}, but they cannot be read: {error}") from error
     if not isinstance(found, dict):
         raise ValueError(f"Expected settings as key: value in {path}, but got {type(found).__name__}.")
     return found

@@ -69,6 +69,11 @@ def evaluate(model: str, data: str, as_json: bool, **options: Any) -> None:
         given = {name: options.pop(name) for name in Reading.__dataclass_fields__}
         with quiet():
             dataset = open_data(data, Reading(**given), model)
+            if options["with_default"] and dataset.targets is None:
+                raise ValueError(
+                    f"Expected targets with --with-default, but {data} has none: --targets names their column in a "
+                    "table, and an .npz has them as `targets`."
+                )
             quietly = None if not as_json else False
             done = run_evaluation(model, dataset, progress=quietly, flags=given_settings(), **options)
     if as_json:

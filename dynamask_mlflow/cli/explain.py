@@ -202,7 +202,7 @@ def _say(rows: list[dict[str, Any]]) -> None:
         click.echo(f"  {'time':>8}  {'channel':<20}{'value':>10}{'attribution':>13}{'coefficient':>13}")
         for cell in row["cells"]:
             given = cell.get("attribution")
-            signed = "-" if given is None else f"{given:+.3g}"
+            signed = "-" if given is None else f"{given:+.3g}" if given else "0"
             tell(
                 f"  {cell['time']!s:>8}  {cell['channel']:<20}{cell['value']:>10.3g}{signed:>13}"
                 f"{cell['coefficient']:>13.2f}"

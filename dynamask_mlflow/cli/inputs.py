@@ -39,6 +39,7 @@ _OPTIONS = [
     ),
     click.option("--values", default=None, help="Table with one row a measurement: the column of values."),
     click.option("--targets", default=None, help="Table: the column of targets."),
+    click.option("--targets-per-step", is_flag=True, help="Table: the targets change with time."),
     click.option(
         "--since-start",
         type=click.Choice(["seconds", "minutes", "hours", "days"]),
@@ -66,8 +67,24 @@ class Reading:
     channels: str | None = None
     values: str | None = None
     targets: str | None = None
+    targets_per_step: bool = False
     since_start: str | None = None
     fill: str = "error"
+
+    def refuse_others(self, where: str, *own: str) -> None:
+        """Refuse options that this form of data does not have, which would go unheard; `own` are those that it has."""
+        usual = Reading()
+        given = [name for name in vars(usual) if name not in own and getattr(self, name) != getattr(usual, name)]
+        if given:
+            flags = ", ".join("--" + name.removesuffix("_column").replace("_", "-") for name in given)
+            raise ValueError(
+                f"Expected no {flags} with {where}: --split and --window choose from a built dataset (a folder), the "
+                "others say how to read a table."
+            )
+
+
+_OF_FOLDERS = ("split", "window")
+_OF_TABLES = tuple(name for name in Reading.__dataclass_fields__ if name not in _OF_FOLDERS)
 
 
 def open_data(where: str, reading: Reading, model: str | None = None) -> SequenceDataset:
@@ -79,16 +96,20 @@ def open_data(where: str, reading: Reading, model: str | None = None) -> Sequenc
     from dynamask_mlflow.tracking.dataset import load_sequences
 
     if "://" in where or ":/" in where[:12]:
+        reading.refuse_others(where)
         return load_sequences(where)
     path = Path(where)
     name = path.name.lower()
     if not path.exists():
         raise ValueError(f"Expected data at {where}, but there is nothing. Accepted: {FORMS}.")
     if path.is_dir():
+        reading.refuse_others(where, *_OF_FOLDERS)
         return _from_built(path, reading, model)
     if name.endswith(TABLES):
+        reading.refuse_others(where, *_OF_TABLES)
         return _from_table(path, reading, model)
     if name.endswith((".npz", ".npy")):
+        reading.refuse_others(where)
         return _from_arrays(path)
     raise ValueError(f"Expected {FORMS}, but got {where}.")
 
@@ -185,6 +206,7 @@ def _from_table(path: Path, reading: Reading, model: str | None) -> SequenceData
         channels=channels,
         values=reading.values,
         targets=reading.targets,
+        targets_per_step=reading.targets_per_step,
         since_start=reading.since_start,
         fill=_fill(reading.fill),
         source=str(path.resolve()),

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from dynamask_mlflow.data.dataset import StayDataset
     from dynamask_mlflow.data.errors import DataError, Finding
     from dynamask_mlflow.data.features import FeatureSet, load_feature_set
+    from dynamask_mlflow.data.from_arrays import dataset_from_arrays
     from dynamask_mlflow.data.pipeline import BuildConfig, build
     from dynamask_mlflow.data.preprocess import Preprocessing
     from dynamask_mlflow.data.sources import open_source
@@ -23,6 +24,7 @@ _HOMES = {
     "Preprocessing": "preprocess",
     "StayDataset": "dataset",
     "build": "pipeline",
+    "dataset_from_arrays": "from_arrays",
     "load_feature_set": "features",
     "open_source": "sources",
 }
@@ -35,6 +37,7 @@ __all__ = [
     "Preprocessing",
     "StayDataset",
     "build",
+    "dataset_from_arrays",
     "load_feature_set",
     "open_source",
 ]

@@ -1,4 +1,4 @@
-"""Contracts at the door: what the tables promise, checked, with the column and the count of every breach."""
+"""Contracts of the tables: what they promise, checked, with the column and the count of every breach."""
 
 from __future__ import annotations
 
@@ -31,7 +31,13 @@ def check_stays(stays: pd.DataFrame, label: str) -> list[Finding]:
         ("error", "duplicate id", "stay_id", stays["stay_id"].duplicated(), "one row for each stay_id"),
         ("error", "missing id", "patient_id", stays["patient_id"].isna(), "a patient_id for every stay"),
         ("error", "label", label, values.notna() & ~values.isin([0, 1]), f"0 or 1 in {label}"),
-        ("warning", "label", label, values.isna(), f"a label in {label} (without one there is no training)"),
+        (
+            "warning",
+            "label",
+            label,
+            values.isna(),
+            f"a label in {label} (without one there is no training; --stays names a table of them)",
+        ),
         (
             "warning",
             "time order",
@@ -54,7 +60,7 @@ def check_stays(stays: pd.DataFrame, label: str) -> list[Finding]:
             name,
             column,
             int(broken.sum()),
-            f"Expected {promise}, but {broken.sum()} of {len(stays)} differ.",
+            f"Expected {promise}, but that does not hold for {broken.sum()} of {len(stays)} stays.",
         )
         for level, name, column, broken, promise in rules
         if broken.any()

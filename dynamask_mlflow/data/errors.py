@@ -1,4 +1,4 @@
-"""What goes wrong at the door: an error stops the build, a finding is counted and reported."""
+"""What is wrong with tables: an error stops the build, a finding is counted and reported."""
 
 from __future__ import annotations
 

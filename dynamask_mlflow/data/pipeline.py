@@ -14,7 +14,7 @@ from dynamask_mlflow.data.attributes import stay_attributes
 from dynamask_mlflow.data.cohort import LABELS, Exclusion, select_cohort
 from dynamask_mlflow.data.dataset import StayDataset
 from dynamask_mlflow.data.engine import Engine
-from dynamask_mlflow.data.errors import DataError, raise_errors
+from dynamask_mlflow.data.errors import DataError, Finding, raise_errors
 from dynamask_mlflow.data.features import FeatureSet, load_feature_set
 from dynamask_mlflow.data.grid import Grid, fill_grid
 from dynamask_mlflow.data.preprocess import Preprocessing
@@ -76,25 +76,9 @@ def build(
     config = config or BuildConfig()
     features = load_feature_set(config.features)
     required = features.members(config.require)
-    report = progress or (lambda _stage, _count: None)
-    with Engine(config.memory_limit, config.threads) as engine:
-        try:
-            stays, findings = source.stays(engine)
-            stays = before_predictions(stays, features.hours)
-            report("stays", len(stays))
-            findings += contracts.check_stays(stays, LABELS.get(config.label, "died_hospital"))
-            raise_errors(findings)
-            cohort, exclusions, leaks = select_cohort(
-                stays, features.hours, config.label, config.drop_contradictory_deaths
-            )
-            codes, unknown = source.codes(engine, features)
-            grid = Grid.empty(len(cohort), features.hours, len(features.channels), len(codes))
-            for label, count in fill_grid(engine, source, register_cohort(engine, cohort, features.hours), codes, grid):
-                report(label, count)
-        finally:
-            source.close()
-    findings += leaks + unknown + contracts.check_events(features, codes, grid)
-    values, observed = grid.means()
+    tables = _read(source, features, config, progress or (lambda _stage, _count: None))
+    cohort, exclusions, findings = tables.cohort, tables.exclusions, tables.findings
+    values, observed = tables.grid.means()
     empty = np.asarray(~observed.any(axis=(1, 2)))
     findings += fill_static(features, cohort, values, observed)
     coverage = _coverage(features, observed, empty)
@@ -115,11 +99,12 @@ def build(
     findings += contracts.check_tensor(features, values, observed, labels)
     findings += contracts.check_splits(patients, splits)
     raise_errors(findings)
-    if preprocessing is None:
-        training = splits == "train"
-        fitted = preprocess.fit(features, values, observed, training, len(np.unique(patients[training])))
-    else:
-        fitted = _matching(preprocessing, features)
+    training = splits == "train"
+    fitted = (
+        preprocess.fit(features, values, observed, training, len(np.unique(patients[training])))
+        if preprocessing is None
+        else _matching(preprocessing, features)
+    )
     return StayDataset(
         x=fitted.apply(values, observed),
         observed=observed,
@@ -136,15 +121,48 @@ def build(
         report={
             "source": source.describe(),
             "config": asdict(config),
-            "stays_in": len(stays),
+            "stays_in": tables.stays,
             "exclusions": [asdict(exclusion) for exclusion in exclusions],
             "stays_out": len(cohort),
             "patients_out": int(cohort["patient_id"].nunique()),
             "coverage": coverage,
             "findings": [finding.to_dict() for finding in findings],
-            "events": {name: int(counts.sum()) for name, counts in grid.tallies.items()},
+            "events": {name: int(counts.sum()) for name, counts in tables.grid.tallies.items()},
         },
     )
+
+
+@dataclass(frozen=True)
+class _Tables:
+    """What was read of a source: how many stays it has, those of the cohort, and their events by hour."""
+
+    stays: int
+    cohort: pd.DataFrame
+    grid: Grid
+    exclusions: list[Exclusion]
+    findings: list[Finding]
+
+
+def _read(source: Source, features: FeatureSet, config: BuildConfig, report: Progress) -> _Tables:
+    """Stays, cohort and events, each checked; the source is closed afterwards."""
+    with Engine(config.memory_limit, config.threads) as engine:
+        try:
+            stays, findings = source.stays(engine)
+            stays = before_predictions(stays, features.hours)
+            report("stays", len(stays))
+            findings += contracts.check_stays(stays, LABELS.get(config.label, "died_hospital"))
+            raise_errors(findings)
+            cohort, exclusions, leaks = select_cohort(
+                stays, features.hours, config.label, config.drop_contradictory_deaths
+            )
+            codes, unknown = source.codes(engine, features)
+            grid = Grid.empty(len(cohort), features.hours, len(features.channels), len(codes))
+            for label, count in fill_grid(engine, source, register_cohort(engine, cohort, features.hours), codes, grid):
+                report(label, count)
+        finally:
+            source.close()
+    findings += leaks + unknown + contracts.check_events(features, codes, grid)
+    return _Tables(len(stays), cohort, grid, exclusions, findings)
 
 
 def before_predictions(stays: pd.DataFrame, hours: int) -> pd.DataFrame:

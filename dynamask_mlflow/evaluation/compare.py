@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynamask_mlflow.evaluation.model_settings import Labels
+from dynamask_mlflow.evaluation.report_data import starting_point
 from dynamask_mlflow.masks.result import Masks
 from dynamask_mlflow.metrics import rank_correlation
 from dynamask_mlflow.report import Compared, Contributions, ReportData, TargetView
@@ -125,6 +126,7 @@ def _contributions(found: Evaluated) -> Contributions | None:
         unit="log-odds" if found.task == "classification" else "",
         channel_spread=masks.channel_spread,
         target=found.label,
+        **starting_point(masks),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 FILLS = ("error", "forward")
 SECONDS = {"seconds": 1, "minutes": 60, "hours": 3600, "days": 86400}
+_DAY_OR_MONTH_FIRST = re.compile(r"^\s*\d{1,2}[./-]\d{1,2}[./-]\d{2,4}\b")
+_TWELVE_HOURS = re.compile(r"\d\s*[ap]\.?m\b", re.IGNORECASE)
+_ISO_DATE = r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:|$)"
 _SPARSE = 0.1  # share of the cells: a table with fewer is hardly meant for one grid of times
 
 
@@ -57,6 +61,7 @@ def sequences_from_long_frame(df: pd.DataFrame, columns: Columns, fill: str | fl
         raise ValueError(f"Expected different columns for id, time, channels, values and targets, but got {wanted}.")
     if isinstance(fill, bool) or (isinstance(fill, str) and fill not in FILLS):
         raise ValueError(f"Expected fill to be a number or one of {FILLS}, but got {fill!r}.")
+    df = _numbers_of_texts(df, time, sorts=columns.since_start is None)
     if columns.since_start is not None:
         df = df.assign(**{time: _since_start(df, id, time, columns.since_start)})
 
@@ -126,6 +131,33 @@ def _since_start(df: pd.DataFrame, id: str, time: str, unit: str) -> pd.Series[A
     return (seconds // SECONDS[unit]).astype(np.int64)
 
 
+def _numbers_of_texts(df: pd.DataFrame, time: str, sorts: bool) -> pd.DataFrame:
+    """The table with times in text as numbers, where they are; refuses texts whose order is not known.
+
+    Dates that begin with a day or a month are always refused, since nobody sees which it is. Where texts are not read
+    as timestamps later on (`sorts`), their own order has to be that in time.
+    """
+    import pandas as pd
+
+    texts = df[time].drop_duplicates()
+    if isinstance(df[time].dtype, pd.CategoricalDtype) or not all(isinstance(text, str) for text in texts):
+        return df
+    numbers = pd.to_numeric(df[time], errors="coerce")
+    if numbers.notna().all():
+        return df.assign(**{time: numbers})
+    unclear = [_DAY_OR_MONTH_FIRST, _TWELVE_HOURS] if sorts else [_DAY_OR_MONTH_FIRST]
+    odd = next((text for text in texts for pattern in unclear if pattern.search(text)), None)
+    dated = texts.str.match(_ISO_DATE).all()
+    if sorts and odd is None and not dated and texts.str.len().nunique() > 1:
+        odd = min(texts, key=len)
+    if odd is None:
+        return df
+    raise ValueError(
+        f"Expected times in {time!r} that are numbers, timestamps, or text that sorts as it is (2026-03-31 08:00), but "
+        f"got {odd!r}. Convert them first, such as pd.to_datetime(table[{time!r}], format='%d.%m.%Y %H:%M')."
+    )
+
+
 def _sorted_times(df: pd.DataFrame, time: str) -> list[Any]:
     try:
         return sorted(df[time].unique())
@@ -159,7 +191,10 @@ def _numbers(wide: pd.DataFrame) -> np.ndarray[Any, np.dtype[np.float32]]:
             return wide.to_numpy(dtype=np.float32, na_value=np.nan)
     except (TypeError, ValueError) as error:
         kinds = ", ".join(f"{name!r} ({kind})" for name, kind in wide.dtypes.items() if kind.kind not in "biuf")
-        raise ValueError(f"Expected channels of numbers, but {kinds or wide.columns.tolist()}: {error}.") from error
+        raise ValueError(
+            f"Expected channels of numbers, but {kinds or wide.columns.tolist()}: {error}. Give "
+            "codes as numbers, or as a column of 0 and 1 for each (pd.get_dummies)."
+        ) from error
 
 
 def _wide(df: pd.DataFrame, id: str, time: str, channels: Sequence[str] | str, values: str | None) -> pd.DataFrame:
@@ -204,7 +239,7 @@ def _targets(df: pd.DataFrame, columns: Columns, targets: str, ids: list[Any], t
         culprit = several.index[several > 1][0]
         raise ValueError(
             f"Expected one value of {targets!r} for each {id!r}, "
-            f"but {culprit!r} has {int(several[culprit])}. Pass targets_per_step=True for "
-            "targets that change with time."
+            f"but {culprit!r} has {int(several[culprit])}. Pass targets_per_step=True "
+            "(--targets-per-step) for targets that change with time."
         )
     return df.drop_duplicates(id).set_index(id)[targets].reindex(ids).to_numpy()

@@ -23,6 +23,8 @@ from dynamask_mlflow.report import Contributions, Course, Curves, MethodResult, 
 
 RISK_BANDS = (0.0, 0.1, 0.3, 0.5, 0.8, 1.0)
 
+_LEVEL = ("time_mean", "neutral")  # the default's baselines, which hold each channel at one value
+
 _IN_TABLE = (
     "area",
     "certainty",
@@ -78,8 +80,8 @@ def report_data(
         contributions=_contributions_of(masks, evaluation, labels, config.target),
         views=_target_views(evaluation, labels, shown),
         course=_course_of(evaluation, config.target, labels, shown),
-        population=_population_of(evaluation),
-        threshold=config.threshold if _binary_risk(evaluation) is not None else None,
+        population=_population_of(evaluation, _asks_for_first(config, labels)),
+        threshold=None if _binary_risk(evaluation) is None or _asks_for_first(config, labels) else config.threshold,
         paired={name: Paired(**found) for name, found in metrics.compare_with_controls(run.scores.each).items()},
         groups=_groups_of(evaluation, config, labels),
         calibration=_calibration(evaluation),
@@ -176,7 +178,11 @@ def _fits(targets: NDArray[Any], evaluation: Evaluation) -> bool:
 
 def _settings(config: EvaluationConfig) -> dict[str, Any]:
     hidden = ("ids", "enabled", "spool", "title", "progress", "class_names", "time_unit")
-    return {name: value for name, value in config.to_dict().items() if name not in hidden and value is not None}
+    return {
+        name: value
+        for name, value in config.to_dict().items()
+        if name not in hidden and value not in (None, (), [], "")
+    }
 
 
 def _notes(evaluation: Evaluation, shown: int) -> list[str]:
@@ -220,7 +226,17 @@ def _contributions_of(masks: Masks, evaluation: Evaluation, labels: Labels, targ
         unit="log-odds" if classes and not own_score else "",
         channel_spread=masks.channel_spread,
         target=_target_words(spec, evaluation, labels),
+        **starting_point(masks),
     )
+
+
+def starting_point(masks: Masks) -> dict[str, Any]:
+    """What contributions start from, as the page says it."""
+    if masks.config.get("reference"):
+        return {"against": "to other sequences"}
+    if set(masks.config.get("operators") or _LEVEL) <= set(_LEVEL):
+        return {"against": "with every channel held level", "held_level": True}
+    return {}
 
 
 def _target_words(spec: Target, evaluation: Evaluation, labels: Labels) -> str:
@@ -237,7 +253,8 @@ def _target_words(spec: Target, evaluation: Evaluation, labels: Labels) -> str:
     names = labels.class_names
     if evaluation.outputs.shape[-1] == 2:
         chosen = 1 if spec.output is None else spec.output
-        return f"the risk of {names[chosen] if names and chosen < len(names) else f'class {chosen}'}{at}"
+        kind = "risk" if chosen else "probability"
+        return f"the {kind} of {names[chosen] if names and chosen < len(names) else f'class {chosen}'}{at}"
     if spec.output is None:
         return f"the predicted class{at}"
     return f"the class {names[spec.output] if names and spec.output < len(names) else spec.output}{at}"
@@ -299,11 +316,16 @@ def _binary_risk(evaluation: Evaluation) -> NDArray[np.float64] | None:
     return y[:, 1].astype(np.float64) if binary else None
 
 
-def _population_of(evaluation: Evaluation) -> float | None:
-    """The mean prediction, where a prediction is one number."""
+def _asks_for_first(config: EvaluationConfig, labels: Labels) -> bool:
+    """Whether the first of two classes is explained: thresholds and risks are of the second."""
+    return parse_target(config.target, labels.class_names).output == 0
+
+
+def _population_of(evaluation: Evaluation, of_first: bool) -> float | None:
+    """The mean prediction, where a prediction is one number; of two classes that of the one that is explained."""
     risk = _binary_risk(evaluation)
     if risk is not None:
-        return float(risk.mean())
+        return float(1 - risk.mean() if of_first else risk.mean())
     y = evaluation.outputs
     single = evaluation.task == "regression" and y.size == len(y)
     return float(y.mean()) if single and len(y) else None
@@ -335,9 +357,11 @@ def _group(evaluation: Evaluation, name: str, rows: NDArray[np.bool_], channels:
         return metrics.mean_of_known(each[key][rows]) if key in each else float("nan")
 
     low, high = metrics.mean_interval(each["answer_shift"][rows]) if "answer_shift" in each else (np.nan, np.nan)
-    interval = f"{mean('answer_shift'):.3f}" + (f" [{low:.3f}, {high:.3f}]" if np.isfinite(low) else "")
+    moved = mean("answer_shift")
+    interval = f"{moved:.3f}" if np.isfinite(moved) else "\N{EN DASH}"
+    interval += f" [{low:.3f}, {high:.3f}]" if np.isfinite(low) else ""
     mass = run.masks.masks[rows].sum(axis=(0, 1))
-    leaders = [channels[c] for c in np.argsort(-mass, kind="stable")[:3]]
+    leaders = [channels[c] for c in np.argsort(-mass, kind="stable")[:3] if mass[c] > 0]
     return {
         "group": name,
         "instances": int(rows.sum()),
@@ -346,7 +370,7 @@ def _group(evaluation: Evaluation, name: str, rows: NDArray[np.bool_], channels:
         "random cells": mean("answer_shift/random"),
         "kept": mean("acc"),
         "certainty": mean("certainty"),
-        "leading channels": ", ".join(leaders),
+        "leading channels": ", ".join(leaders) or "\N{EN DASH}",
     }
 
 

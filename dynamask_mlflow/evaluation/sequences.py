@@ -1,4 +1,4 @@
-"""Sequences with their names: arrays or collections of unequal lengths, checked once at the door."""
+"""Sequences with their names: arrays or collections of unequal lengths, checked once, when they are made."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dynamask_mlflow._npz import load_archive, save_archive
 from dynamask_mlflow._paths import local_path
+from dynamask_mlflow.evaluation.ragged import padded, padded_like
 
 if TYPE_CHECKING:
     import torch
@@ -176,22 +177,23 @@ def as_sequences(
 ) -> Sequences:
     """Check arrays and names against each other; every error says what was expected and what came.
 
-    `x` may be a collection of sequences of unequal lengths, see `_padded`; what belongs to its steps may be lists, too.
+    `x` may be a collection of sequences of unequal lengths, see `padded`; what belongs to its steps may be lists, too.
     An array of float32 is not copied, and never written to: leave it as it is until the sequences are no longer used.
     """
-    collection = _padded(x)
+    collection = padded(x)
     if collection is not None:
         if lengths is not None:
             raise ValueError("Expected no lengths with sequences of unequal lengths, which tell them, but got some.")
         x, lengths = collection.x, collection.lengths
         channel_names = collection.channel_names if channel_names is None else channel_names
-        observed = None if observed is None else _padded_like(observed, collection.lengths)
-        measured = None if measured is None else _padded_like(measured, collection.lengths)
-        extras = {name: _padded_like(given, collection.lengths) for name, given in (extras or {}).items()}
+        observed = None if observed is None else padded_like(observed, collection.lengths)
+        measured = None if measured is None else padded_like(measured, collection.lengths)
+        extras = {name: padded_like(given, collection.lengths) for name, given in (extras or {}).items()}
     values = _numbers(x)
     n, steps, channels = values.shape
     names = _names("channel_names", channel_names, channels, [f"channel_{i}" for i in range(channels)])
     labels = _names("ids", ids, n, [str(i) for i in range(n)])
+    _refuse_text("times", times)
     ticks = tuple(_plain(t) for t in times) if times is not None else tuple(range(steps))
     if len(ticks) != steps:
         raise ValueError(f"Expected {steps} times, one a step, but got {len(ticks)}.")
@@ -268,6 +270,7 @@ def _anywhere(question: np.ufunc, x: NDArray[Any]) -> bool:
 
 
 def _names(what: str, given: Sequence[Any] | None, count: int, default: list[str]) -> tuple[str, ...]:
+    _refuse_text(what, given)
     names = tuple(str(_plain(name)) for name in given) if given is not None else tuple(default)
     if len(names) != count:
         raise ValueError(f"Expected {count} {what}, but got {len(names)}.")
@@ -276,6 +279,11 @@ def _names(what: str, given: Sequence[Any] | None, count: int, default: list[str
         raise ValueError(f"Expected unique {what}, but {twice!r} appears more than once.")
     _check_text(what, names)
     return names
+
+
+def _refuse_text(what: str, given: Any) -> None:
+    if isinstance(given, str):  # which would be read letter by letter
+        raise ValueError(f"Expected a list of {what}, but got the text {given!r}.")
 
 
 def _check_text(what: str, names: Sequence[str]) -> None:
@@ -328,73 +336,3 @@ def _targets(targets: ArrayLike | None, n: int, steps: int, lengths: NDArray[np.
         if bad:
             raise ValueError(f"Expected finite targets, but {bad} are NaN or infinite.")
     return values
-
-
-@dataclass(frozen=True, eq=False)
-class _Padded:
-    """x (N, T, d) with zeros after each sequence's end, the lengths (N,), and the channels' names where known."""
-
-    x: NDArray[Any]
-    lengths: NDArray[np.int64]
-    channel_names: tuple[str, ...] | None = None
-
-
-def _padded(collection: Any) -> _Padded | None:
-    """One array out of a collection of sequences; None where the collection is no such thing.
-
-    Args:
-        collection: a list of arrays (T_i, d); a list of series as darts has them (`values()` and `components`); or a
-            nested table as sktime has them: a row an instance, a column a channel, a series in each cell.
-    """
-    names = None
-    if hasattr(collection, "columns") and hasattr(collection, "iloc"):
-        names = tuple(str(name) for name in collection.columns)
-        rows = [collection.iloc[row] for row in range(len(collection))]
-        if any(np.ndim(cell) == 0 for row in rows[:1] for cell in row):
-            return None
-        collection = [_from_columns([np.asarray(cell) for cell in row], place) for place, row in enumerate(rows)]
-    if not isinstance(collection, list | tuple) or not collection:
-        return None
-    if all(callable(getattr(each, "values", None)) and hasattr(each, "components") for each in collection):
-        names = tuple(str(name) for name in collection[0].components)
-        collection = [each.values() for each in collection]
-    arrays = [np.asarray(each) for each in collection]
-    if any(array.dtype == object for array in arrays):
-        return None
-    if names is None and len({array.shape for array in arrays}) == 1:
-        return None
-    arrays = [array[:, None] if array.ndim == 1 else array for array in arrays]
-    widths = sorted({array.shape[1:] for array in arrays})
-    if len(widths) > 1 or any(array.ndim != 2 for array in arrays):
-        raise ValueError(
-            f"Expected sequences of shape (T_i, d) with one number of channels d, but got shapes that end in {widths}."
-        )
-    lengths = np.array([len(array) for array in arrays], dtype=np.int64)
-    return _Padded(_stacked(arrays), lengths, names)
-
-
-def _padded_like(values: Any, lengths: NDArray[np.int64]) -> NDArray[Any]:
-    """A list of arrays that belong to sequences of these lengths, padded as these are; anything else as it is."""
-    if not isinstance(values, list | tuple) or len(values) != len(lengths):
-        return np.asarray(values)
-    arrays = [np.asarray(each) for each in values]
-    if all(array.ndim and len(array) == length for array, length in zip(arrays, lengths, strict=True)):
-        return _stacked(arrays)
-    return np.asarray(values)
-
-
-def _stacked(arrays: list[NDArray[Any]]) -> NDArray[Any]:
-    steps = max(len(array) for array in arrays)
-    x = np.zeros((len(arrays), steps, *arrays[0].shape[1:]), dtype=np.result_type(*arrays))
-    for row, array in enumerate(arrays):
-        x[row, : len(array)] = array
-    return x
-
-
-def _from_columns(columns: list[NDArray[Any]], row: int) -> NDArray[Any]:
-    if len({len(column) for column in columns}) > 1:
-        raise ValueError(
-            f"Expected all channels of an instance to be of one length, but row {row} has "
-            f"{[len(column) for column in columns]}."
-        )
-    return np.stack(columns, axis=1)

@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from dynamask_mlflow._settings import ConfigError
 from dynamask_mlflow.masks.adapted_model import AdaptedModel, Model
 from dynamask_mlflow.masks.errors import LabelsError, ModelError
 from dynamask_mlflow.masks.model_call import CallPlan, ModelCall
@@ -35,7 +36,13 @@ _said: set[str] = set()
 def resolve_device(device: str | torch.device) -> torch.device:
     """ "auto" is CUDA, else MPS, else the CPU."""
     if device != "auto":
-        return torch.device(device)
+        wanted = torch.device(device)
+        backend = {"cuda": torch.cuda, "mps": torch.backends.mps}.get(wanted.type)
+        if backend is not None and not backend.is_available():
+            raise ConfigError(
+                f"Expected a device that torch finds here, but got {str(device)!r}. device='auto' takes what there is."
+            )
+        return wanted
     if torch.cuda.is_available():
         return torch.device("cuda")
     return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
@@ -123,7 +130,7 @@ class BlackBox:
     def __call__(self, x: Tensor) -> Tensor:
         """(B, S, C): logits of C >= 2 classes, or values."""
         raw = self.raw(x)
-        y = _with_time_axis(raw, x.shape[1], classes=self.task == "classification")
+        y = _with_time_axis(raw, x.shape[1])
         if self.task == "regression":
             return y
         if y.shape[-1] == 1:
@@ -152,8 +159,9 @@ def open_black_box(model: Model, x: Tensor, task: str, output: str = "auto") -> 
     """Try the model on a few instances, check what comes, and settle how its outputs are to be read."""
     if not callable(model):
         name = type(model).__name__
+        way = ": load it first, with mlflow.pyfunc.load_model" if isinstance(model, str) else ""
         raise ModelError(
-            f"Expected a torch module, a callable on (B, T, d) or an object with `predict`, but got {name}."
+            f"Expected a torch module, a callable on (B, T, d) or an object with `predict`, but got {name}{way}."
         )
     kept = x[: min(len(x), 4)].detach()
     probe = kept.clone().requires_grad_()
@@ -268,7 +276,7 @@ def _gives_probabilities(model: Model, probe: Tensor) -> bool:
     with torch.no_grad():
         for scale in (1.0, 0.0, -1.0, 3.0, -3.0, 10.0, -10.0):
             raw = model(probe, scale) if isinstance(model, AdaptedModel) else model(probe * scale)
-            y = _with_time_axis(raw, probe.shape[1], classes=True)
+            y = _with_time_axis(raw, probe.shape[1])
             if bool((y < -1e-6).any()) or bool((y > 1 + 1e-6).any()):
                 return False
             summed = summed and (y.shape[-1] == 1 or torch.allclose(y.sum(-1), torch.ones_like(y[..., 0]), atol=1e-4))
@@ -282,7 +290,7 @@ def _gives_probabilities(model: Model, probe: Tensor) -> bool:
     return summed
 
 
-def _with_time_axis(y: Tensor, steps: int, *, classes: bool) -> Tensor:
+def _with_time_axis(y: Tensor, steps: int) -> Tensor:
     """(B,), (B, C), (B, T), (B, S, C) -> (B, S, C).
 
     A second axis as long as the input is time; a model with as many classes as steps returns (B, 1, C) instead.
@@ -300,7 +308,7 @@ def as_inputs(x: NDArray[Any] | Tensor, *, nan: bool = False) -> Tensor:
     inputs = as_numbers(x, "x")
     if inputs.ndim != 3 or 0 in inputs.shape:
         raise ValueError(f"Expected x of shape (N, T, d) with N, T, d >= 1, but got {tuple(inputs.shape)}.")
-    if inputs.is_complex() or inputs.dtype == torch.bool:
+    if inputs.is_complex():
         raise ValueError(f"Expected x to hold real numbers, but got {inputs.dtype}.")
     if _unreadable(inputs):
         raise ValueError(f"Expected a dense x (`x.to_dense()`), but got {_kind(inputs)}.")
@@ -321,10 +329,25 @@ def as_numbers(values: Any, what: str) -> Tensor:
     try:
         array = np.asarray(values)
     except ValueError as error:
-        raise ValueError(f"Expected {what} as an array of one shape, but got lists of unequal lengths.") from error
+        raise ValueError(
+            f"Expected {what} as an array of one shape, but got lists of unequal lengths. Fill them up to one length, "
+            "and say with lengths= how many steps exist."
+        ) from error
     if array.dtype.kind not in "biufc":
-        raise ValueError(f"Expected {what} to hold numbers, but got an array of {array.dtype}.")
+        raise ValueError(f"Expected {what} to hold numbers, but got {_named(values, array)}.")
     return torch.as_tensor(array)
+
+
+def _named(values: Any, array: NDArray[Any]) -> str:
+    """What came in place of numbers, and the way out where it is known."""
+    if array.ndim == 0 and hasattr(values, "features"):
+        return f"{type(values).__name__}: pass its .features"
+    if isinstance(values, nn.Module):
+        return f"{type(values).__name__}: the model comes first, then the array"
+    if array.ndim == 0:
+        return type(values).__name__
+    way = ": .astype('float32') makes numbers of them, if they are" if array.dtype.kind == "O" else ""
+    return f"an array of {array.dtype}{way}"
 
 
 def _unreadable(values: Tensor) -> bool:

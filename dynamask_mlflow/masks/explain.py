@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,10 +21,11 @@ from dynamask_mlflow.masks.black_box import as_inputs, as_numbers, frozen, resol
 from dynamask_mlflow.masks.config import TASKS, ExplainConfig
 from dynamask_mlflow.masks.draws import Draws
 from dynamask_mlflow.masks.errors import ModelError
-from dynamask_mlflow.masks.fitted import Fitted, Tick
+from dynamask_mlflow.masks.fitted import Fitted
 from dynamask_mlflow.masks.forward_only import ForwardOnly, Labelled, as_torch_model, callable_of, unflattened
 from dynamask_mlflow.masks.operators import parse_operators
 from dynamask_mlflow.masks.process_state import untouched_process
+from dynamask_mlflow.masks.progress import Progress
 from dynamask_mlflow.masks.registry import FORWARD_METHODS, find_method
 from dynamask_mlflow.masks.result import Masks
 from dynamask_mlflow.masks.side_inputs import SideInputs, check_extras
@@ -83,18 +83,8 @@ def explain(
         >>> (masks.masks > 0.5).nonzero()
         (array([0, 1]), array([5, 5]), array([0, 0]))
     """
-    if task not in TASKS:
-        raise ValueError(f"Expected task to be one of {TASKS}, but got {task!r}.")
-    settings = (config or ExplainConfig()).with_options(**options)
+    settings = _settings(task, config, options)
     method = find_method(settings.method)
-    target = parse_target(settings.target, settings.class_names)
-    if not target.is_auto and (settings.method not in ("nested", "forward") or settings.deletion):
-        raise ConfigError(
-            f"Expected target='auto' with method={settings.method!r} and deletion={settings.deletion}, which explain "
-            f"the prediction as it is, but got {target.spec!r}."
-        )
-    if settings.operators is not None:
-        parse_operators(settings.operators)
     inputs = as_inputs(unflattened(x, settings.shape), nan=True)
     side = SideInputs(_host(lengths), _host(observed), check_extras(extras, len(inputs)))
     exists = existing_cells(inputs, lengths, observed)
@@ -123,7 +113,7 @@ def explain(
         draws = Draws(settings.seed, steps, binding.drawn_channels, device)
         description = _description(settings, task, black_box.output, drawn, binding)
 
-        with _Progress(settings, total, most.instances) as bar:
+        with Progress(settings.progress, total) as bar:
 
             def fit(part: slice, size: int) -> Masks:
                 number, least = part.stop - part.start, min(size, LEAST)
@@ -134,6 +124,7 @@ def explain(
                 rows_at_once = most.rows if size == most.instances else size
                 bound = black_box.with_model(binding.model_of(rows, device), rows_at_once)
                 fitted = method(bound, binding.batch(rows, device, draws, drawn), settings, bar.tick)
+                bar.done(number)
                 return _to_masks(binding.map_of(fitted, rows), description)[:number]
 
             parts = list(in_batches(total, most.instances, fit))
@@ -145,6 +136,29 @@ def explain(
             bound = black_box.with_model(binding.model_of(first, device))
             warn_of_unseen_channels(bound, binding.inputs_of(first, device), here, masks)
     return masks
+
+
+def _settings(task: str, config: ExplainConfig | None, options: Mapping[str, Any]) -> ExplainConfig:
+    """The settings of a call; what cannot be meant is refused before anything is computed."""
+    if task not in TASKS:
+        raise ValueError(f"Expected task to be one of {TASKS}, but got {task!r}.")
+    names = [name for name in ("channel_names", "ids", "times") if name in options]
+    if names:
+        raise ConfigError(
+            f"Expected no {names[0]}, since masks have no names, but got some. Pass them to `to_frame` or `plot` of "
+            "the result."
+        )
+    settings = (config or ExplainConfig()).with_options(**options)
+    find_method(settings.method)
+    target = parse_target(settings.target, settings.class_names)
+    if not target.is_auto and (settings.method not in ("nested", "forward") or settings.deletion):
+        raise ConfigError(
+            f"Expected target='auto' with method={settings.method!r} and deletion={settings.deletion}, which explain "
+            f"the prediction as it is, but got {target.spec!r}."
+        )
+    if settings.operators is not None:
+        parse_operators(settings.operators)
+    return settings
 
 
 def _check_forward(settings: ExplainConfig, model: Model) -> None:
@@ -227,7 +241,10 @@ def existing_cells(
         exists = ~absent if exists is None else exists & ~absent
     if exists is not None and not bool(exists.flatten(1).any(1).all()):
         missing = int((~exists.flatten(1).any(1)).sum())
-        raise ValueError(f"Expected at least one existing cell an instance, but {missing} instances have none.")
+        raise ValueError(
+            f"Expected at least one measured cell an instance, but {missing} of {total} have none: all is NaN, padding "
+            "or not observed. Leave them out."
+        )
     return exists
 
 
@@ -287,29 +304,3 @@ def _to_masks(fitted: Fitted, description: dict[str, Any]) -> Masks:
         static_masks=if_known(fitted.static_masks),
         static_attributions=if_known(fitted.static_attributions),
     )
-
-
-class _Progress:
-    """A bar over the fits; by default only where somebody watches and there is something to wait for."""
-
-    def __init__(self, settings: ExplainConfig, total: int, size: int) -> None:
-        self._wanted = settings.progress
-        self._batches = -(-total // size)
-        self._bar: Any = None
-        self.tick: Tick = lambda: None
-        self._settings = settings
-
-    def __enter__(self) -> _Progress:
-        shown = self._wanted if self._wanted is not None else sys.stderr.isatty()
-        if shown:
-            from tqdm import tqdm
-
-            steps = self._settings.steps
-            total = None if steps is None else steps * self._batches
-            self._bar = tqdm(total=total, desc="fitting masks", unit="step", leave=False)
-            self.tick = self._bar.update
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.close()

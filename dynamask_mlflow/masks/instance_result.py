@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _APART = ("diagnostics", "config")
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class InstanceResult(ABC):
     """Arrays of N rows, one an instance, as fields of a frozen dataclass; a field may be None.
 
@@ -47,6 +47,17 @@ class InstanceResult(ABC):
     def target(self) -> str:
         """What was explained, as it was asked: "auto", "class:1", "step:5", ..."""
         return str(self.config.get("target", "auto"))
+
+    def _described(self, cells: NDArray[np.bool_], direction: NDArray[np.int8]) -> str:
+        """One line for `repr`: sizes, what was explained, which way the answers moved, how many cells are salient."""
+        (n, steps, channels), words = cells.shape, {1: "raised", -1: "lowered", 0: "unchanged"}
+        counts = {word: int((direction == way).sum()) for way, word in words.items()}
+        moved = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+        share = 100 * float(cells.mean()) if cells.size else 0.0
+        return (
+            f"{type(self).__name__}(N={n}, T={steps}, d={channels}; target {self.target!r}; "
+            f"{moved}; {share:.2g} % of the cells salient)"
+        )
 
     def __getitem__(self, index: Any) -> Self:
         """Some instances: an int, a slice, or an array of positions or booleans."""

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynamask_mlflow.masks.change_ranking import change_ranking
-from dynamask_mlflow.masks.instance_result import InstanceResult, cell_frame
+from dynamask_mlflow.masks.instance_result import InstanceResult, cell_frame, labels_of
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 FloatArray = NDArray[np.float32]
 
@@ -23,7 +24,7 @@ DIRECTIONS = {1: "raised", -1: "lowered", 0: "unchanged"}
 _CELLS = ("scores", "binary", "attributions", "answer_attributions", "deletion_scores", "spread")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Masks(InstanceResult):
     """Masks of N instances of T steps and d channels.
 
@@ -108,6 +109,9 @@ class Masks(InstanceResult):
     def __len__(self) -> int:
         return len(self.masks)
 
+    def __repr__(self) -> str:
+        return self._described(self.binary, self.direction)
+
     @property
     def deletion_ranking(self) -> FloatArray:
         """Which cells to remove first to turn the model's answer: the order searched for it, else the scores."""
@@ -135,6 +139,41 @@ class Masks(InstanceResult):
             "spread": self.spread,
         }
         return cell_frame(columns, ids, channel_names, times).reset_index()
+
+    def plot(
+        self,
+        index: int = 0,
+        values: str = "attributions",
+        *,
+        channel_names: Sequence[str] | None = None,
+        times: Sequence[Any] | None = None,
+        ax: Axes | None = None,
+    ) -> Axes:
+        """Draw the cells of one instance with matplotlib: channels down, time across.
+
+        Args:
+            index: which of the N instances.
+            values: "attributions" (red raised the target score, blue lowered it), "masks", "scores" or "binary".
+            channel_names: d names.
+            times: T labels.
+            ax: where to draw; by default a new figure.
+
+        Returns:
+            The axes.
+        """
+        from dynamask_mlflow.masks.plot import PLOTTED, plot_cells
+
+        if values not in PLOTTED or getattr(self, values) is None:
+            known = [name for name in PLOTTED if getattr(self, name) is not None]
+            raise ValueError(f"Expected values to be one of {known}, but got {values!r}.")
+        channels, steps = (
+            labels_of(name, given, size)
+            for name, given, size in (
+                ("channel", channel_names, self.masks.shape[2]),
+                ("time", times, self.masks.shape[1]),
+            )
+        )
+        return plot_cells(getattr(self, values)[index], values, channels, steps, ax)
 
     def to_shap(self, x: NDArray[Any] | None = None, channel_names: Sequence[str] | None = None) -> Any:
         """A `shap.Explanation` of the attributions, for shap's plots.

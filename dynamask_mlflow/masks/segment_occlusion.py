@@ -115,20 +115,6 @@ def segment_scores(departure: Departure, attributions: Tensor, magnitude: Tensor
     return smooth_in_time(total, search.smoothing, exists, ends=True)
 
 
-def forward_passes(steps: int, channels: int, search: SegmentSearch) -> int:
-    """How many forward passes an instance takes."""
-    halvings, rest = 0, max(1, channels - search.channels + 1)
-    while rest > 1:
-        halvings, rest = halvings + 1, (rest + 1) // 2
-    candidates = min(channels, search.channels)
-    trials, cuts, length = candidates, 0, float(steps)
-    while length > search.finest:
-        cut = min(search.keep[min(cuts, len(search.keep) - 1)], candidates)
-        candidates = 2 * cut + min(search.middles, cut)
-        trials, cuts, length = trials + candidates, cuts + 1, max(length / 2, search.finest)
-    return 2 * halvings + 2 * (trials + 2 * min(search.shifted, candidates))
-
-
 def _channels(magnitude: Tensor, lost_without: Callable[[list[Tensor]], Tensor], most: int) -> Tensor:
     """(B, most): the channels of the largest gradients, and the one among the others that is missed most.
 

@@ -19,7 +19,8 @@ _RESAMPLES = 999
 
 
 def mean_interval(values: ArrayLike, seed: int = 0) -> FloatArray:
-    """A 95 % interval of the mean over the last axis, by the bootstrap; NaN with fewer than two values.
+    """A 95 % interval of the mean over the last axis, by the bootstrap; NaN with fewer than six values, for which a
+    bootstrap is far too narrow.
 
     Args:
         values: (..., N) numbers; what is not finite is left out.
@@ -28,15 +29,15 @@ def mean_interval(values: ArrayLike, seed: int = 0) -> FloatArray:
         NDArray: (2, ...) the lower and the upper ends.
 
     Example:
-        >>> mean_interval(np.array([1.0, 2.0, 3.0, np.nan])).round(2).tolist()
-        [1.0, 3.0]
+        >>> mean_interval(np.array([1.0, 2.0, 2.0, 2.0, 2.0, 3.0, np.nan])).round(2).tolist()
+        [1.67, 2.5]
     """
     rows = np.asarray(values, dtype=np.float64).reshape(-1, np.shape(values)[-1])
     ends = np.full((2, len(rows)), np.nan)
     tail = 100 * (1 - LEVEL) / 2
     for place, row in enumerate(rows):
         known = row[np.isfinite(row)]
-        if len(known) < 2:
+        if len(known) < FEWEST:
             continue
         rng = np.random.default_rng(seed)
         means = known[rng.integers(len(known), size=(_RESAMPLES, len(known)))].mean(axis=1)

@@ -118,18 +118,10 @@ def note_failure(source: Mapping[str, Any], error: BaseException) -> None:
 
 def noted_failure(source: Mapping[str, Any]) -> tuple[str, str]:
     """The version that was to be audited, and why it could not be; empty where nothing was noted."""
-    from mlflow import MlflowClient
+    from dynamask_mlflow.audit import AuditSource
+    from dynamask_mlflow.audit.run import noted_failure
 
-    from dynamask_mlflow.audit.identity import DEFAULT_SITE
-    from dynamask_mlflow.audit.models import resolve_model
-    from dynamask_mlflow.audit.version_state import stored_failures
-    from dynamask_mlflow.tracking.upload import short_retries
-
-    with short_retries():  # MLflow may be what is lost: the alarm must not wait for it
-        ref = resolve_model(source["model"])
-        tags = MlflowClient().get_model_version(ref.name, ref.version).tags
-    noted = stored_failures(tags).get(source.get("site") or DEFAULT_SITE, {})
-    return ref.version, noted.get("error", "") if noted.get("window") == source["window"] else ""
+    return noted_failure(AuditSource.from_dict(source))
 
 
 def close(run_id: str) -> bool:

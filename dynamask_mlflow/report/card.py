@@ -92,7 +92,8 @@ def _tests(data: ReportData) -> list[str]:
         label = f"{known.label} ({known.symbol})" if known.symbol else known.label
         shown = percent if known.kind == "share" else _number
         if np.isfinite(paired.shift):
-            ours = f"{_number(paired.shift)} [{_number(paired.low)}, {_number(paired.high)}]"
+            ours = _number(paired.shift)
+            ours += f" [{_number(paired.low)}, {_number(paired.high)}]" if np.isfinite(paired.low) else ""
             label += ", above the unperturbed value" if name == "ce" else ""
         else:
             ours = shown((data.summary or {}).get(name, np.nan))

@@ -58,6 +58,9 @@ class Contributions:
         unit: of answers in sentences: "log-odds", "mmol/L", ...
         channel_spread: (N, d) standard deviation of a channel's contribution over the baselines, in the answer's units.
         target: what was explained, in words: "the risk of death", "the value at horizon 6".
+        against: what the reference answer is an answer to, in words that follow "the model's answer".
+        held_level: whether that is the sequence itself with every channel held level, so that differences from other
+            sequences which last all along are in no contribution.
     """
 
     cells: ArrayLike
@@ -67,6 +70,8 @@ class Contributions:
     unit: str = ""
     channel_spread: ArrayLike | None = None
     target: str = ""
+    against: str = "to its baselines"
+    held_level: bool = False
 
     def __post_init__(self) -> None:
         n, _, channels = np.shape(self.cells)
@@ -188,6 +193,7 @@ class DriftData:
         reference_by_time, current_by_time: (T,) the same by time.
         reference_profile, current_profile: (T, d) mean masks, if they are to be drawn.
         moved_channels, moved_times: positions whose change is beyond chance; drawn with emphasis.
+        explained: how many instances of the current window are, of which the page may show fewer; None: those it shows.
         tests: rows of a table, name -> value, for instance {"share moved between channels": 0.061}.
         causes: name -> share of the change, for instance {"data": 0.05, "model": 0.01}.
         history: all audits, oldest first.
@@ -207,6 +213,7 @@ class DriftData:
     current_profile: ArrayLike | None = None
     moved_channels: Sequence[int] = ()
     moved_times: Sequence[int] = ()
+    explained: int | None = None
     tests: Mapping[str, float | str] = field(default_factory=dict)
     causes: Mapping[str, float] = field(default_factory=dict)
     history: Sequence[AuditPoint] = ()

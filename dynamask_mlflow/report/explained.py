@@ -29,6 +29,8 @@ def explained_payload(found: Contributions | None, suffix: str = "") -> tuple[di
         "logit": found.logit,
         "unit": found.unit,
         "target": found.target,
+        "against": found.against,
+        "level": found.held_level,
     }
     return values, blobs
 

@@ -190,15 +190,7 @@ def build_payload(data: ReportData) -> Payload:
         "profile": {"byChannel": channel_shares(data), "byTime": time_shares(data), "map": profile},
         "curves": _curves(data.curves, data),
         "errors": None if data.errors is None else np.asarray(data.errors, dtype=np.float64),
-        "comparison": [
-            {
-                "method": method,
-                "metrics": {k.removeprefix("dynamask/"): v for k, v in result.metrics.items()},
-                "words": {k: asdict(word(k, data.task, data.explanations)) for k in result.metrics},
-                "curves": _curves(result.curves, data),
-            }
-            for method, result in data.comparison.items()
-        ],
+        "comparison": _comparison(data),
         "population": data.population,
         "threshold": data.threshold,
         "paired": {name: asdict(paired) for name, paired in data.paired.items()},
@@ -217,18 +209,37 @@ def build_payload(data: ReportData) -> Payload:
     values["explained"], signed = explained_payload(data.contributions)
     values["views"], others = view_payloads(data.views)
     values["course"], moves = course_payload(data.course)
-    blobs |= signed | others | moves
+    blobs |= signed | others | moves | _optional_blobs(data)
+    if data.inputs is not None:
+        words, low, high = words_of_values(data.inputs)
+        blobs["inputs"] = base64_text(words)
+        values["ranges"] = [low, high]
+    return Payload(values, blobs)
+
+
+def _comparison(data: ReportData) -> list[dict[str, Any]]:
+    """The other methods, with their metrics and curves."""
+    return [
+        {
+            "method": method,
+            "metrics": {k.removeprefix("dynamask/"): v for k, v in result.metrics.items()},
+            "words": {k: asdict(word(k, data.task, data.explanations)) for k in result.metrics},
+            "curves": _curves(result.curves, data),
+        }
+        for method, result in data.comparison.items()
+    ]
+
+
+def _optional_blobs(data: ReportData) -> dict[str, str]:
+    """Ranks and flags of the cells, where the report has them."""
+    blobs = {}
     if data.scores is not None:
         blobs["ranks"] = base64_text(bytes_of_ranks(np.asarray(data.scores)))
     if data.observed is not None:
         blobs["observed"] = base64_text(bits_of_flags(data.observed))
     if data.highlighted is not None:
         blobs["highlighted"] = base64_text(bits_of_flags(data.highlighted))
-    if data.inputs is not None:
-        words, low, high = words_of_values(data.inputs)
-        blobs["inputs"] = base64_text(words)
-        values["ranges"] = [low, high]
-    return Payload(values, blobs)
+    return blobs
 
 
 def channel_labels(data: ReportData) -> list[str]:

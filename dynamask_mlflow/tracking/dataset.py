@@ -54,6 +54,11 @@ class SequenceDataset(Dataset, PyFuncConvertibleDatasetMixin):
     def _compute_digest(self) -> str:
         return self._sequences.digest()
 
+    def __repr__(self) -> str:
+        n, steps, channels = self._sequences.x.shape
+        targets = "no targets" if self.targets is None else f"targets {self.targets.shape}"
+        return f"SequenceDataset({self.name!r}: {n} sequences, {steps} steps, {channels} channels, {targets})"
+
     @property
     def sequences(self) -> "Sequences":
         return self._sequences

@@ -98,34 +98,26 @@ def run_evaluation(
         "model": _model_record(model, identity),
         "dataset": {"name": dataset.name, "digest": dataset.digest, "instances": len(sequences)},
     }
+    destination = Destination(
+        run_id=run_id,
+        tracking_uri=tracking_uri,
+        model_id=identity,
+        link_model=model_id is None,
+        dataset_name=dataset.name,
+        dataset_digest=dataset.digest,
+        status="FINISHED",
+    )
     spool = new_spool(config.spool, run_id, bytes_needed(config, sequences.x.shape))
     try:
         with untouched_process(network):
             evaluation = evaluate_masks(network, sequences, task=task, config=config, reference=reference_of(model))
             if config.change_since is not None:
                 evaluation = _with_changes(evaluation, network, config, padding)
-            several = config.methods is not None
-            scalars = scalar_metrics(evaluation, several)
-            points = [Point(name, value) for name, value in scalars.items()]
-            curves = curve_metrics(evaluation, config.curve_areas, several)
-            points += [Point(name, value, step) for (name, step), value in curves.items()]
+            scalars, points = _metrics_of(evaluation, config)
             with written_to(spool):
                 files = write_artifacts(spool / ARTIFACTS, evaluation, config, about=about, model=label, labels=labels)
-        write_manifest(
-            spool,
-            Destination(
-                run_id=run_id,
-                tracking_uri=tracking_uri,
-                model_id=identity,
-                link_model=model_id is None,
-                dataset_name=dataset.name,
-                dataset_digest=dataset.digest,
-                status="FINISHED",
-            ),
-            points=points,
-            files=files,
-            tables=[table for table in (TABLE, CHANGE_TABLE) if table in files],
-        )
+        tables = [table for table in (TABLE, CHANGE_TABLE) if table in files]
+        write_manifest(spool, destination, points=points, files=files, tables=tables)
     except BaseException:
         discard(spool)
         raise
@@ -134,6 +126,15 @@ def run_evaluation(
     for artifact in contents.values():
         artifact._uri = f"{root}{artifact._uri}"
     return EvaluationResult(scalars, contents, run_id)  # type: ignore[no-untyped-call]
+
+
+def _metrics_of(evaluation: Evaluation, config: EvaluationConfig) -> tuple[dict[str, float], list[Point]]:
+    """The scalar metrics by name, and everything that is logged as a metric: these and the curves."""
+    several = config.methods is not None
+    scalars = scalar_metrics(evaluation, several)
+    curves = curve_metrics(evaluation, config.curve_areas, several)
+    points = [Point(name, value) for name, value in scalars.items()]
+    return scalars, points + [Point(name, value, step) for (name, step), value in curves.items()]
 
 
 def _with_changes(

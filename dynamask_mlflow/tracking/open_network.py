@@ -149,7 +149,7 @@ def differentiable_network(model: Any) -> torch.nn.Module:
         raw = offered() if callable(offered) else None
     if isinstance(raw, torch.nn.Module):
         return raw
-    what = "nothing" if raw is None else f"a {type(raw).__name__}"
+    what = "none" if raw is None else f"a {type(raw).__name__}"
     raise NoGradientsError(
         f"expected a torch network inside the model (loader {model.loader_module!r}), but found {what}"
     )

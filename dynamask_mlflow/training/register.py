@@ -138,6 +138,9 @@ def _log_model(fitted: Fit, dataset: StayDataset, config: TrainConfig, registere
     )
 
 
+_WRITTEN = {"C": "°C", "F": "°F"}  # units that feature sets abbreviate
+
+
 def _labels(dataset: StayDataset) -> dict[str, Any]:
     """What the report calls things; the dataset's outcome is death in hospital."""
     known = dataset.preprocessing
@@ -145,5 +148,5 @@ def _labels(dataset: StayDataset) -> dict[str, Any]:
         "class_names": ("survival", "death"),
         "time_unit": "hour",
         "channel_labels": known.labels or known.channel_names,
-        "units": known.units,
+        "units": tuple(_WRITTEN.get(unit, unit) for unit in known.units),
     }

@@ -24,6 +24,8 @@ export function answerOf(n: number): number {
   const other = view();
   const found = explained();
   if (other) return other.predictions?.[n] ?? found?.answer[n] ?? NaN;
+  // of two classes the one that was explained, which need not be the second
+  if (isRisk() && found?.logit && finite(found.answer[n])) return riskOf(found.answer[n]);
   // of several horizons or outputs, the one that was explained
   if (D.before?.kind === "value" && found && !D.before.series && !isSingle()) return found.answer[n] ?? NaN;
   return D.before?.value?.[n] ?? NaN;
@@ -35,7 +37,8 @@ export const told = (v: number | null | undefined) => (isRisk() ? chance(v) : nu
 function answerName(): string {
   const other = view();
   if (other && !D.compared) return capital(other.label);
-  if (D.before?.kind === "probability") return capital(riskName());
+  const asked = D.compared ? null : explained();
+  if (isRisk()) return capital(asked?.logit && asked.target ? asked.target.replace(/^the /, "") : riskName());
   return capital(explained()?.target || "the prediction");
 }
 
@@ -66,6 +69,9 @@ export function answerWords(n: number, extent: string): string[] {
   return words;
 }
 
+// Where two models are compared: which of them is in sight.
+const shownModel = () => D.compared?.labels[view() ? 1 : 0];
+
 // Where two models are compared: the answer of the one that is not in sight.
 function otherModel(n: number): { name: string; value: number } | null {
   if (!D.compared) return null;
@@ -91,7 +97,7 @@ function scaleFigure(n: number): HTMLElement | null {
   if (!before?.value || before.series || before.kind === "classes" || before.kind === "text") return null;
   const value = answerOf(n);
   if (!finite(value)) return null;
-  const marks: Mark[] = [{ value, name: "this one", look: "before" }];
+  const marks: Mark[] = [{ value, name: shownModel() ?? "this one", look: "before" }];
   const beside = otherModel(n);
   if (beside) marks.push({ value: beside.value, name: beside.name, look: "after" });
   if (finite(D.population) && !view() && N > 1)
@@ -197,7 +203,12 @@ export function answerCard(n: number, extent: string, reasons: Reason[]): HTMLEl
   const words = answerWords(n, extent);
   const parts: Child[] = [
     isNumber()
-      ? h("p", { class: "said" }, h("strong", { text: told(answerOf(n)) }), h("span", { text: answerName() }))
+      ? h(
+          "p",
+          { class: "said" },
+          h("strong", { text: told(answerOf(n)) }),
+          h("span", { text: [answerName(), shownModel()].filter(Boolean).join(", ") }),
+        )
       : null,
     words.length ? h("p", { class: "sentence", text: words.join(" ") }) : null,
     reasons.length

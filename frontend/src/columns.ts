@@ -40,8 +40,13 @@ function outputColumn(key: string, label: string, help: string, output: Outputs)
     width: widthOf(output.text, 62, 110),
     sort: (n) => (output.value ? output.value[n] : output.text[n]),
     cell: (n) => {
+      // beside "survival" stands the risk of death, which is no probability of survival
       const detail =
-        output.kind === "probability" || output.kind === "classes" ? chance(output.value?.[n]) : "";
+        output.kind === "probability"
+          ? "risk " + chance(output.value?.[n])
+          : output.kind === "classes"
+            ? chance(output.value?.[n])
+            : "";
       return [
         h("span", { class: "word", text: output.text[n] || "–" }),
         detail ? h("span", { class: "sub", text: detail }) : null,

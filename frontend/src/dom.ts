@@ -77,6 +77,7 @@ function drawNow(node: HTMLElement, always: boolean): void {
   const entry = figures.get(node);
   if (!entry) return;
   if (!node.isConnected) {
+    if (!entry.drawn) return; // not in the page yet
     figures.delete(node);
     sizes.unobserve(node);
     return;

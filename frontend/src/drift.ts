@@ -1,6 +1,6 @@
 // Does the model still look at the same things? A reference window against the current one.
 
-import { card, figureCard, moreButton, rowsTable } from "./cards";
+import { figureCard, moreButton, rowsTable } from "./cards";
 import { atTime, C, D } from "./data";
 import { figure, h, hideTip, showTip, svg } from "./dom";
 import { capital, finite, most, numeral, percent, tickPercent } from "./format";
@@ -40,7 +40,7 @@ function channelMoves(drift: Pair): HTMLElement {
           draw();
         })
       : null;
-  return card(
+  return figureCard(
     "Importance by channel",
     "Share of the mask: hollow in " +
       labels[0] +

@@ -83,7 +83,7 @@ export const saveMask = (n: number) => saveText(fileName(D.ids[n]) + "-mask.csv"
 
 const PAINTED = [
   ...["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "stroke-opacity", "opacity"],
-  ...["font-family", "font-size", "font-weight", "visibility"],
+  ...["font-family", "font-size", "font-weight", "visibility", "paint-order", "stroke-linejoin"],
 ];
 
 // A copy that looks the same outside the page: what style sheets say becomes attributes.
@@ -107,7 +107,7 @@ function standaloneText(picture: SVGSVGElement): string {
 
 export const standaloneSvg = (picture: SVGSVGElement) => standaloneText(painted(picture));
 
-const WORDS = "h2, h3, .who2, .who2 > *, .amount, .amount > *, .sparkname > *";
+const WORDS = "h2, h3, .who2, .who2 > *, .amount, .amount > *, .sparkname > *, .move > span";
 
 // Rows of names, bars and amounts as one picture: each part where it stands on the page.
 export function standaloneCard(holder: HTMLElement): string {

@@ -22,7 +22,10 @@ export function numeral(v: Value): string {
 }
 
 // A size that is only compared with a greater one: what rounds to nothing is nothing.
-export const roughly = (v: Value) => (finite(v) && Math.abs(v) < 0.0005 ? "0" : numeral(v));
+export function roughly(v: Value): string {
+  if (!finite(v) || Math.abs(v) >= 0.001) return numeral(v);
+  return Math.abs(v) < 0.0005 ? "0" : numeral(Math.sign(v) * 0.001);
+}
 
 // Three digits that count, no zeros behind them: how a measurement is written down.
 export function brief(v: Value): string {

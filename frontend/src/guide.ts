@@ -127,11 +127,15 @@ const READING = [
   ],
   [
     "Baselines",
-    "stand in for a sequence in which nothing happens: each channel at its mean over time, or at zero; other sequences, if the evaluation was given a reference. What raises and lowers an answer is told from the model's answer to them.",
+    "stand in for a sequence in which nothing happens. Held level, each channel stays at its mean over time or at a neutral value; other sequences take their place if the model or the evaluation has a reference. What raises and lowers an answer is told from the model's answer to them, so that a level which lasts all along counts only beside other sequences.",
   ],
   [
     "Random cells",
     "are as many cells drawn by chance. An explanation is worth reading only if removing its cells changes more than removing random ones.",
+  ],
+  [
+    D.unit.charAt(0).toUpperCase() + D.unit.slice(1) + "s",
+    "beside a channel are those of its highlighted cells that push its way. “Mostly”: none of them does, and half of its push came about there.",
   ],
   ["Shares", "of importance add up to 100 % over the channels, and again over the " + D.unit + "s."],
   [

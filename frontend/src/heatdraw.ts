@@ -77,6 +77,7 @@ export function drawHeatMap(node: HTMLElement, width: number, options: HeatOptio
     from: g.from,
   });
   paintCells(pen, g, options);
+  if (options.outlined) paintOutlines(pen, g, options, options.outlined);
   const end = options.end ?? T;
   if (end < g.from + g.steps) paintPadding(pen, g, Math.max(0, end - g.from));
   paintLabels(pen, g, options);
@@ -134,6 +135,33 @@ function paintCells(pen: Pen, g: Geometry, options: HeatOptions): void {
       pen.fillStyle = paint(peak);
       pen.fillRect(x, y, gap ? wide - 1 : Math.max(wide, 1) + 0.4, gap ? g.down - 1 : g.down + 0.2);
       if (options.signed && gap && Math.abs(peak) > 0.3) signMark(pen, x + wide / 2, y + g.down / 2, peak);
+    }
+  });
+}
+
+// A frame around each run of cells of the mask.
+function paintOutlines(
+  pen: Pen,
+  g: Geometry,
+  options: HeatOptions,
+  outlined: (t: number, c: number) => boolean,
+): void {
+  if (g.down < 7) return;
+  pen.strokeStyle = styleOf("ink");
+  pen.lineWidth = 1.5;
+  const end = Math.min(options.end ?? T, g.from + g.steps);
+  options.rows.forEach((c, row) => {
+    for (let t = g.from; t < end; t++) {
+      if (!outlined(t, c)) continue;
+      const start = t;
+      while (t + 1 < end && outlined(t + 1, c)) t++;
+      const wide = Math.max(2, (t + 1 - start) * g.across - 1);
+      pen.strokeRect(
+        g.left + (start - g.from) * g.across + 0.25,
+        g.top + row * g.down + 0.25,
+        wide - 0.5,
+        g.down - 1.5,
+      );
     }
   });
 }

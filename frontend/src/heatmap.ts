@@ -16,6 +16,7 @@ export interface HeatOptions {
   describe: (t: number, c: number) => string[]; // a title, then lines
   signed?: boolean;
   missing?: ((t: number, c: number) => boolean) | null;
+  outlined?: (t: number, c: number) => boolean; // cells of the mask
   end?: number; // the first step of padding
   top?: number[]; // totals by time
   right?: number[]; // totals by channel
@@ -131,7 +132,7 @@ export function moveCell(key: string, cell: Cell | null, options: HeatOptions): 
 }
 
 // The key to the colours, drawn once for each map.
-export function legend(low: string, high: string, signed = false): HTMLElement {
+export function legend(low: string, high: string, signed = false, outlined = false): HTMLElement {
   const strip = figure(
     { class: "strip", role: "img", "aria-label": "Colour scale from " + low + " to " + high },
     (node) => {
@@ -143,7 +144,10 @@ export function legend(low: string, high: string, signed = false): HTMLElement {
       node.replaceChildren(canvas);
     },
   );
-  return h("div", { class: "legend" }, h("span", { text: low }), strip, h("span", { text: high }));
+  const box = outlined
+    ? h("span", { class: "outlined" }, h("i", { "aria-hidden": "true" }), "in the mask")
+    : null;
+  return h("div", { class: "legend" }, box, h("span", { text: low }), strip, h("span", { text: high }));
 }
 
 // Signed values as shares of the greatest of them.

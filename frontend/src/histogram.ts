@@ -11,6 +11,7 @@ export interface HistogramOptions {
   format: (v: number) => string;
   tick?: (v: number) => string;
   height?: number;
+  most?: number; // what no value exceeds
 }
 
 export function histogram(options: HistogramOptions): HTMLElement {
@@ -24,7 +25,7 @@ export function histogram(options: HistogramOptions): HTMLElement {
         options.format(values[0]) +
         " to " +
         options.format(values[values.length - 1]) +
-        ", half below " +
+        ", median " +
         options.format(middle)
       : "no values");
   return figure({ class: "chart", role: "img", "aria-label": words }, (node, width) =>
@@ -47,7 +48,7 @@ function drawHistogram(
   if (!(high > low)) {
     const pad = Math.abs(low) * 0.1 || 0.5;
     low -= pad;
-    high += pad;
+    high = Math.min(options.most ?? Infinity, high + pad);
   }
   const bins = Math.max(6, Math.min(32, Math.ceil(1.6 * Math.sqrt(values.length))));
   const counts = new Array<number>(bins).fill(0);
@@ -77,6 +78,6 @@ function drawHistogram(
     bar.addEventListener("pointerleave", hideTip);
     plot.picture.append(bar);
   });
-  drawMark({ ...plot, top: plot.top - 13 }, middle, "half below " + options.format(middle));
+  drawMark({ ...plot, top: plot.top - 13 }, middle, "median " + options.format(middle));
   node.replaceChildren(plot.picture);
 }

@@ -2,8 +2,15 @@
 
 import { answerCard } from "./answer";
 import { card } from "./cards";
-import { contributionsCard, contributionsOf, notable, reasonWords } from "./contributions";
-import { courseCard, sinceWords } from "./course";
+import {
+  contributionsCard,
+  contributionsOf,
+  lowerWords,
+  notable,
+  reasonWords,
+  startWords,
+} from "./contributions";
+import { changeWords, courseCard, sinceWords } from "./course";
 import {
   atTime,
   C,
@@ -32,7 +39,7 @@ import { areaChart } from "./lines";
 import { mapCard } from "./maskmap";
 import { printInstance } from "./print";
 import { seriesCard } from "./series";
-import { trustCard } from "./trust";
+import { trustCard, trustWords } from "./trust";
 import { TimeWindow } from "./window";
 
 export interface Totals {
@@ -183,21 +190,51 @@ function header(n: number, steps: Steps): HTMLElement {
   );
 }
 
+// A button for each part of the page below, which stays in sight.
+function jumps(parts: [string, HTMLElement][]): HTMLElement {
+  return h(
+    "nav",
+    { class: "jumps", "aria-label": "Parts of this instance" },
+    parts.map(([name, node]) =>
+      h("button", {
+        type: "button",
+        text: name,
+        onclick: () => {
+          node.scrollIntoView({ block: "start" });
+          const title = node.querySelector("h2");
+          title?.setAttribute("tabindex", "-1");
+          title?.focus({ preventScroll: true });
+        },
+      }),
+    ),
+  );
+}
+
 export function instanceView(n: number, view: View, steps: Steps): HTMLElement[] {
   const sums = totals(n);
   const sight = new TimeWindow();
-  return [
-    header(n, steps),
-    answerCard(
-      n,
-      sums.extent,
-      [...reasonWords(n, sums.byChannel), sinceWords(n)].filter((line) => line !== null),
-    ),
-    contributionsCard(n, sums.byChannel),
-    courseCard(n),
-    mapCard(n, sums, view, sight, steps.changed),
-    hasInputs() ? seriesCard(n, sums, sight) : null,
-    trustCard(n, sums.extent),
-    targetShown() ? null : numbersOf(n),
-  ].filter((node) => node !== null);
+  const first = answerCard(
+    n,
+    sums.extent,
+    [
+      startWords(n),
+      ...reasonWords(n, sums.byChannel),
+      lowerWords(n, sums.byChannel),
+      sinceWords(n),
+      changeWords(n),
+      trustWords(n, sums.extent),
+    ].filter((line) => line !== null),
+  );
+  const parts: [string, HTMLElement | null][] = [
+    ["Why", contributionsCard(n, sums.byChannel)],
+    ["What changed", courseCard(n)],
+    ["Where and when", mapCard(n, sums, view, sight, steps.changed)],
+    ["Measurements", hasInputs() ? seriesCard(n, sums, sight) : null],
+    ["Trust", trustCard(n, sums.extent)],
+    ["Numbers", targetShown() ? null : numbersOf(n)],
+  ];
+  const shown = parts.filter((part): part is [string, HTMLElement] => part[1] !== null);
+  return [header(n, steps), jumps(shown), first, ...shown.map(([, node]) => node)].filter(
+    (node) => node !== null,
+  );
 }

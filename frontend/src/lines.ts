@@ -202,14 +202,13 @@ function drawLines(node: HTMLElement, width: number, options: LineOptions): Draw
     y: ticks,
     yFormat: options.yTick || tickNumber,
   });
-  for (const band of options.bands || []) {
-    picture.append(
-      svg("line", { class: "band", x1: left, x2: right, y1: y(band.y), y2: y(band.y) }),
-      svg("text", { class: "bandname", x: left + 4, y: y(band.y) - 5, text: band.text }),
-    );
-  }
-  for (const mark of options.marks || []) drawMark(plot, mark.x, mark.text);
+  for (const band of options.bands || [])
+    picture.append(svg("line", { class: "band", x1: left, x2: right, y1: y(band.y), y2: y(band.y) }));
   for (const line of [...options.lines].reverse()) picture.append(...drawLine(line, options, x, y));
+  // names stand above the lines, which would strike them through
+  for (const band of options.bands || [])
+    picture.append(svg("text", { class: "bandname", x: left + 4, y: y(band.y) - 5, text: band.text }));
+  for (const mark of options.marks || []) drawMark(plot, mark.x, mark.text);
   const cross = svg("g", { class: "cross", visibility: "hidden" });
   picture.append(cross);
   const setCross = (index: number | null) => {

@@ -9,6 +9,7 @@ import {
   explained,
   hasRanks,
   hasSigned,
+  highlightedAt,
   maskAt,
   metric,
   observedAt,
@@ -28,7 +29,7 @@ function greatest(n: number): number {
   let found = 0;
   for (let t = 0; t < endOf(n); t++)
     for (let c = 0; c < C; c++) found = Math.max(found, Math.abs(signedAt(n, t, c)));
-  return found || 1;
+  return found;
 }
 
 const matching = (text: string) => {
@@ -70,7 +71,7 @@ export function mapCard(
       : channelOrder(sums.byChannel, view.by);
   };
   const optionsOf = (what: string): Pick<HeatOptions, "value" | "signed"> => {
-    if (what === "direction") return { signed: true, value: (t, c) => signedAt(n, t, c) / roof };
+    if (what === "direction") return { signed: true, value: (t, c) => (roof ? signedAt(n, t, c) / roof : 0) };
     if (what !== "rank") return { value: (t, c) => maskAt(n, t, c) };
     const limit = 255 * (Number(slider.value) / 100);
     return {
@@ -79,10 +80,11 @@ export function mapCard(
   };
   const legendOf = (what: string) => {
     if (what === "rank") return legend("last to enter", "first to enter");
-    if (what !== "direction") return legend("0, surely not salient", "1, surely salient");
+    if (what !== "direction") return legend("0, surely not salient", "1, surely salient", false, true);
+    if (!roof) return legend("nothing lowers it", "nothing raises it", true);
     const unit = explained()?.unit;
     const most = brief(+roof.toPrecision(2)) + (unit ? " " + unit : "");
-    return legend("lowers by " + most, "raises by " + most, true);
+    return legend("lowers by " + most, "raises by " + most, true, true);
   };
   const draw = () => {
     const what =
@@ -106,6 +108,7 @@ export function mapCard(
         top: sums.byTime,
         right: what === "direction" ? undefined : sums.byChannel,
         end: endOf(n),
+        outlined: what === "rank" ? undefined : (t, c) => highlightedAt(n, t, c),
         missing: bytes("observed") ? (t, c) => !observedAt(n, t, c) : null,
         describe: describeCell(n),
         window: sight,
@@ -171,7 +174,7 @@ export function mapCard(
   return figureCard(
     "Where and when",
     (hasSigned()
-      ? "Direction: what each measurement did to the answer. Strength: the probability that it is salient."
+      ? "Direction: what each measurement did to the answer. Strength: the probability that it is salient, that the answer rests on it. Outlined: the highlighted cells, which are the mask."
       : "The stronger the colour, the more likely that measurement moved this prediction.") +
       " Bars on top: the mask by " +
       D.unit +

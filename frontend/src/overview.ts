@@ -32,6 +32,7 @@ export function testWords(
   kind: Kind = "number",
 ): {
   good: boolean;
+  untested: boolean;
   text: string;
   details: string[];
 } {
@@ -43,17 +44,21 @@ export function testWords(
   }));
   const won = judged.filter((control) => control.won).map((control) => control.name);
   const lost = judged.filter((control) => !control.won).map((control) => control.name);
+  const untested = judged.length > 0 && judged.every((control) => !finite(control.p));
   const text = !judged.length
     ? ""
-    : !lost.length
-      ? "better than " + won.join(" and ")
-      : "not shown to be better than " + lost.join(" or ");
+    : untested
+      ? "too few instances to be compared with chance"
+      : !lost.length
+        ? "better than " + won.join(" and ")
+        : "not shown to be better than " + lost.join(" or ");
   const read = (v: Num) =>
     kind === "number" && finite(v) && Math.abs(v) < 1 ? v.toFixed(3).replace("-", "−") : show(v, kind);
   const tested = (p: Num) =>
     finite(p) ? (p < 0.001 ? "p < 0.001" : "p = " + p.toFixed(3)) : "too few instances for a test";
   return {
     good: judged.length > 0 && !lost.length,
+    untested,
     text,
     details: judged.map(({ name, value, p }) => name + " " + read(value) + ", " + tested(p)),
   };
@@ -65,16 +70,15 @@ function tile(e: Summary): HTMLElement {
   // CE and ACC ask about the predicted class, which a risk that stays low keeps: no fault of a mask that moves the risk.
   const moves = D.paired.answer_shift && e.name !== "answer_shift" && testWords(D.paired.answer_shift).good;
   const unit = e.name === "answer_shift" && D.explained?.unit ? " " + D.explained.unit : "";
+  const interval =
+    paired && finite(paired.low) && finite(paired.high)
+      ? "[" + numeral(paired.low) + ", " + numeral(paired.high) + "]"
+      : "";
   const shift =
-    paired && finite(paired.shift)
+    paired && finite(paired.shift) && (interval || e.name === "ce")
       ? (e.name === "ce"
           ? "above the unperturbed predictions, as what follows: " + numeral(paired.shift) + " "
-          : "95 % interval ") +
-        "[" +
-        numeral(paired.low) +
-        ", " +
-        numeral(paired.high) +
-        "]"
+          : "95 % interval ") + interval
       : null;
   return h(
     "div",
@@ -88,7 +92,10 @@ function tile(e: Summary): HTMLElement {
         ? h("p", { class: "chance", text: "random cells: " + show(e.random, e.kind) })
         : null,
     words?.text
-      ? h("span", { class: "badge " + (words.good ? "good" : moves ? "" : "bad"), text: words.text })
+      ? h("span", {
+          class: "badge " + (words.good ? "good" : moves || words.untested ? "" : "bad"),
+          text: words.text,
+        })
       : null,
     h("p", { class: "help", text: e.help }),
   );
@@ -227,7 +234,13 @@ function certaintyCard(): HTMLElement | null {
     return figureCard(
       "How certain the masks are",
       "The mean probability, over the highlighted cells of a mask, that such a cell is salient. Near 100 %: clear masks; near 50 %: read them with doubt.",
-      histogram({ label: certainty.label, values: certainty.values, format: percent, tick: tickPercent }),
+      histogram({
+        label: certainty.label,
+        values: certainty.values,
+        format: percent,
+        tick: tickPercent,
+        most: 1,
+      }),
     );
   const entropy = metric("entropy") ?? metric("entropy_normalized");
   return entropy

@@ -1,6 +1,6 @@
 // Can this mask be trusted? The checks that the evaluation made, in words, each with its number.
 
-import { answerOf, isSingle, riskOf, told } from "./answer";
+import { answerOf, isSingle, type Reason, riskOf, told } from "./answer";
 import { card } from "./cards";
 import { D, explained, metric, targetShown } from "./data";
 import { h } from "./dom";
@@ -25,7 +25,7 @@ function removalWords(n: number, extent: string, shift: number, random: number, 
     single &&
     finite(after) &&
     finite(answer) &&
-    Math.abs(read(answer) - answerOf(n)) < 1e-3 &&
+    Math.abs(read(answer) - (D.before?.value?.[n] ?? NaN)) < 1e-3 &&
     told(after) !== told(answerOf(n))
   ) {
     const back = answer < (known?.reference[n] ?? 0) ? -1 : 1; // the way from the reference to the answer
@@ -40,15 +40,11 @@ function removalWords(n: number, extent: string, shift: number, random: number, 
       "."
     );
   }
-  return (
-    without +
-    "the answer moves back by " +
-    roughly(shift) +
-    unit +
-    "; without as many random cells by " +
-    roughly(random) +
-    "."
-  );
+  const moves = (v: number) =>
+    roughly(v) === "0"
+      ? "stays where it is"
+      : "moves " + (v > 0 ? "back by " : "further away by ") + roughly(Math.abs(v)) + unit;
+  return without + "the answer " + moves(shift) + "; without as many random cells it " + moves(random) + ".";
 }
 
 export function checksOf(n: number, extent: string): Check[] {
@@ -86,21 +82,33 @@ export function checksOf(n: number, extent: string): Check[] {
   return found;
 }
 
+function verdictOf(checks: Check[]): string {
+  const bad = checks.filter((check) => check.good === false).length;
+  const open = checks.filter((check) => check.good === null).length;
+  if (bad) return "Read this mask with doubt: " + bad + " of " + checks.length + " checks failed.";
+  if (open)
+    return (
+      "No check failed; " +
+      open +
+      " of " +
+      checks.length +
+      (open === 1 ? " is undecided." : " are undecided.")
+    );
+  if (checks.length === 1) return "The one check passed.";
+  return (checks.length === 2 ? "Both" : "All " + checks.length) + " checks passed.";
+}
+
+// The verdict, for the first card.
+export function trustWords(n: number, extent: string): Reason | null {
+  const checks = targetShown() ? [] : checksOf(n, extent);
+  return checks.length ? ["Trust", verdictOf(checks)] : null;
+}
+
 export function trustCard(n: number, extent: string): HTMLElement | null {
   if (targetShown()) return null; // the checks are of the target that was evaluated
   const checks = checksOf(n, extent);
   if (!checks.length) return null;
-  const bad = checks.filter((check) => check.good === false).length;
-  const open = checks.filter((check) => check.good === null).length;
-  const verdict = bad
-    ? "Read this mask with doubt: " + bad + " of " + checks.length + " checks failed."
-    : open
-      ? "No check failed; " +
-        open +
-        " of " +
-        checks.length +
-        (open === 1 ? " is undecided." : " are undecided.")
-      : (checks.length === 2 ? "Both" : "All " + checks.length) + " checks passed.";
+  const verdict = verdictOf(checks);
   const sign = (good: boolean | null) => (good === null ? "?" : good ? "✓" : "✗");
   const word = (good: boolean | null) => (good === null ? "undecided: " : good ? "passed: " : "failed: ");
   return card(

@@ -37,6 +37,8 @@ export interface Explained {
   logit: boolean;
   unit: string;
   target: string;
+  against: string; // what the reference answer is an answer to, "with every channel held level"
+  level: boolean; // whether that is the sequence itself, held level
 }
 
 export interface TargetView {
@@ -77,6 +79,7 @@ export interface Method {
 
 export interface Drift extends Pair {
   verdict: string;
+  explained: number | null;
   states: Record<string, [string, string]>;
   told: [string, string[]][];
   tests: Record<string, string | number>;

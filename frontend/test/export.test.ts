@@ -17,7 +17,7 @@ describe("ways out", () => {
 
   it("writes a mask cell by cell, up to the end of the series", () => {
     const rows = maskRows(1);
-    expect(rows[0]).toEqual(["id", "time", "channel", "unit", "mask", "measured", "value"]);
+    expect(rows[0]).toEqual(["id", "time", "channel", "unit", "mask", "measured", "contribution", "value"]);
     expect(rows).toHaveLength(1 + 2 * 3);
     expect(rows[1].slice(0, 3)).toEqual(["second", "1", "GCS"]);
   });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { chance, columnFormat, numeral, percent, plural, show, tickNumber } from "../src/format";
+import { chance, columnFormat, numeral, percent, plural, roughly, show, tickNumber } from "../src/format";
 
 describe("numbers", () => {
   it.each([
@@ -11,6 +11,14 @@ describe("numbers", () => {
     [1234.5, "1,235"],
     [0.0001, "1.0e−4"],
   ])("numeral(%s) is %s", (value, text) => expect(numeral(value)).toBe(text));
+
+  it.each([
+    [0.00086, "0.001"],
+    [-0.0007, "−0.001"],
+    [0.0001, "0"],
+    [0.0421, "0.042"],
+    [NaN, "–"],
+  ])("roughly(%s) is %s", (value, text) => expect(roughly(value)).toBe(text));
 
   it("never says that a probability is certain because it was rounded", () => {
     expect(chance(0.99999)).toBe(">\u00a099.9\u00a0%");

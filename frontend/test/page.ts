@@ -11,7 +11,17 @@ const report = {
   units: ["", "mmol/L", ""],
   views: [],
   course: null,
-  explained: null,
+  explained: {
+    answer: [0, 0],
+    reference: [0, -1],
+    sizes: [2, 2],
+    spreads: null,
+    logit: true,
+    unit: "log-odds",
+    target: "the risk of death",
+    against: "",
+    level: false,
+  },
   leading: [0, 1],
   times: ["1", "2", "3", "4"],
   lengths: [4, 2],
@@ -27,7 +37,13 @@ const base64 = (bytes: number[]) => btoa(String.fromCharCode(...bytes));
 const cells = SHAPE[0] * SHAPE[1] * SHAPE[2];
 const words = Array.from({ length: cells }, (_, i) => (i === 5 ? 65535 : i === 6 ? 65534 : 0));
 
+// pH of the second instance: 2 in hour 1, -1 in hour 2, as words of the root of their share of the greatest
+const signed = Array.from({ length: cells }, (_, i) =>
+  i === 14 ? 32767 : i === 17 ? -Math.round(32767 * Math.SQRT1_2) : 0,
+);
+
 const blobs: Record<string, number[]> = {
+  signed: signed.flatMap((v) => [v & 255, (v >> 8) & 255]),
   masks: Array.from({ length: cells }, (_, i) => 10 * i),
   observed: [0b11111011, 0xff, 0xff],
   inputs: words.flatMap((v) => [v & 255, v >> 8]),

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { riskOf } from "../src/answer";
-import { notable, whenOf } from "../src/contributions";
+import { contributionsOf, mostlyOf, notable, stepsInWords, whenOf } from "../src/contributions";
 import { testWords } from "../src/overview";
 
 describe("words", () => {
@@ -25,7 +25,7 @@ describe("words", () => {
   });
 
   it("keeps the channels that matter, and the greatest where many share the answer", () => {
-    const share = (c: number, sum: number) => ({ c, sum, share: 0, spread: 0, when: "" });
+    const share = (c: number, sum: number) => ({ c, sum, share: 0, spread: 0, when: "", against: "" });
     const kept = (sums: number[]) => notable(sums.map((sum, c) => share(c, sum))).map((one) => one.c);
     expect(kept([2, -1, 0.001])).toEqual([0, 1]);
     expect(kept([1.2, ...Array.from({ length: 30 }, () => -1)])).toEqual([0, 1, 2]);
@@ -35,6 +35,28 @@ describe("words", () => {
   it("names the hours of a channel", () => {
     expect(whenOf(0, 0)).toBe("");
     expect(whenOf(1, 2)).toBe("all hours");
+  });
+
+  it("gives a channel's push no hours that push the other way", () => {
+    // pH of the second instance is highlighted in both hours: it raises the answer by 2 and then lowers it by 1
+    expect([whenOf(1, 2, 1), whenOf(1, 2, -1)]).toEqual(["hour 1", "hour 2"]);
+    const found = contributionsOf(1, [0, 0, 1]).find((one) => one.c === 2);
+    expect(found).toMatchObject({ when: "hour 1", against: "hour 2" });
+    expect(found?.sum).toBeCloseTo(1, 3);
+  });
+
+  it("names the longest of many stretches, in the order of time", () => {
+    expect(stepsInWords([0, 2, 3])).toBe("hours 1, 3–4");
+    expect(stepsInWords([1])).toBe("hour 2");
+  });
+
+  it("names the shortest stretch that holds half of a push, if it is short", () => {
+    const name = (steps: number[]) => steps.join(" ");
+    expect(mostlyOf([0, 0, 0, 0, 0, 0, 3, 4, 1, 0], name)).toBe("mostly 7");
+    expect(mostlyOf([0, 0, 0, 0, 0, 0, -3, -3, -3, 5], name)).toBe("mostly 6 7");
+    expect(mostlyOf([1, 1, 1, 1, 1, 1], name)).toBe("");
+    expect(mostlyOf([0, 0, 0], name)).toBe("");
+    expect(mostlyOf([], name)).toBe("");
   });
 
   it("reads a risk off log-odds", () => {

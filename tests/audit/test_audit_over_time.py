@@ -16,7 +16,8 @@ from audit_hospital import hospital
 from dynamask_mlflow.audit import AuditConfig, NoDataError, State, audit_history, run_audit, state_of_version
 from dynamask_mlflow.audit.alerts import Notice, due_notices, mark_alerted, notices_of
 from dynamask_mlflow.audit.compare_shards import trend_entries
-from dynamask_mlflow.audit.history import AuditEntry, episodes, jaccard
+from dynamask_mlflow.audit.history import AuditEntry, episodes, jaccard, settings_labels
+from dynamask_mlflow.audit.version_state import section
 
 MODEL = "models:/icu@champion"
 ALERT_ON = ("drift", "warning", "inconclusive")
@@ -105,6 +106,28 @@ def test_the_state_is_that_of_the_newest_window_of_each_site_in_any_order():
     assert state_of_version([]) is None
 
 
+def test_the_description_says_which_window_the_state_is_of():
+    """A state of an open episode is not that of the newest window."""
+    state = state_of_version([entry("2026-03", "drift", ("Temp",)), entry("2026-04", "inconclusive")])
+    told = section(state)
+    assert "drift; the newest window, 2026-04, is inconclusive. reason of 2026-04" in told
+    assert "- Open drift, 2026-03: reason of 2026-03" in told
+    assert "ok, window 2026-04. reason of 2026-04" in section(state_of_version([entry("2026-04", "ok")]))
+
+
+def test_two_audits_of_a_window_with_other_settings_are_told_apart():
+    audits = [
+        entry("2026-03", "ok", series="plain", slot="1"),
+        entry("2026-04", "warning", ("Temp",), series="by sex", slot="2", run_id="other"),
+        entry("2026-04", "ok", series="plain", slot="3"),
+    ]
+    assert list(settings_labels(audits).values()) == ["settings 1", "settings 2", "settings 1"]
+    told = section(state_of_version(audits))
+    assert "| 2026-04 (settings 2) | warning |" in told
+    assert "| 2026-04 (settings 1) | ok |" in told
+    assert set(settings_labels(audits[::2]).values()) == {""}
+
+
 def version():
     return mlflow.MlflowClient().get_model_version("icu", "1")
 
@@ -126,7 +149,7 @@ def test_auditing_an_old_window_later_changes_no_headline_and_alerts_are_cleared
 
 def test_a_window_whose_outcomes_warned_on_their_own_is_in_no_later_trend():
     def month(number: int, p: float) -> AuditEntry:
-        return replace(entry(f"2026-0{number}", "ok"), metrics={"void": 0.0, "calibration_p_value": p})
+        return replace(entry(f"2026-0{number}", "ok"), metrics={"invalidated": 0.0, "calibration_p_value": p})
 
     months = [month(number, 1e-5 if number == 3 else 0.2) for number in range(1, 6)]
     chosen = trend_entries("2026-06", "r", AuditConfig(trend_window=4), months)

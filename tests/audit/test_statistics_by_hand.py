@@ -12,9 +12,10 @@ from dynamask_mlflow.audit.statistics.effect import Z975, moved_share, provable_
 from dynamask_mlflow.audit.statistics.groups import Group, group_differences, group_drift
 from dynamask_mlflow.audit.statistics.inputs import decile_codes, decile_edges, input_test
 from dynamask_mlflow.audit.statistics.marginals import attention
+from dynamask_mlflow.audit.statistics.multiplicity import standardized
 from dynamask_mlflow.audit.statistics.performance import recalibrated, regression_scores, weighted_residuals
-from dynamask_mlflow.audit.statistics.permutation import FEW, mean_gaps, permuted_labels
-from dynamask_mlflow.audit.statistics.predictions import prediction_test
+from dynamask_mlflow.audit.statistics.permutation import FEW, energy_distances, mean_gaps, permuted_labels
+from dynamask_mlflow.audit.statistics.predictions import _distances, paired_performance, prediction_test
 from dynamask_mlflow.audit.statistics.quality import compare_means, quality_test
 from dynamask_mlflow.audit.statistics.slice_inputs import slice_input_test
 from dynamask_mlflow.audit.statistics.slices import Rows, change_point, search_slices
@@ -312,3 +313,37 @@ def test_masks_against_controls() -> None:
     assert found.p_other == pytest.approx(norm.sf((4.5 - 3 - 0.5) / np.sqrt(variance)))
     assert not found.trusted
     assert not s.check_trust(own, np.zeros(5), np.zeros(5), alpha=0.05, minimum=5).enough
+
+
+def test_statistics_in_units_of_their_permutations() -> None:
+    """Rows 1 on of the first column are 1 and 5: 3 with a spread of 2. The second never varies."""
+    found = standardized(np.array([[7.0, 4.0], [1.0, 4.0], [5.0, 4.0]]))
+    assert found.tolist() == [[2.0, 0.0], [-1.0, 0.0], [1.0, 0.0]]
+
+
+def test_the_energy_distance_of_three_points() -> None:
+    """0 and 1 before, 3 now: 2 (3 + 2) / 2 between, 0 within one point, (1 + 1) / 4 within two."""
+    labels = np.array([[0, 0, 1], [1, 1, 1], [0, 0, 0]], dtype=np.uint8)
+    found = energy_distances(np.array([[0.0], [1.0], [3.0]]), labels)
+    assert found.tolist() == pytest.approx([5.0 - 0.5, 0.0, 0.0])
+
+
+def test_the_inputs_of_a_window_with_one_known_stay() -> None:
+    """Level 0 now, levels 4 and 9 before: up to level 3 the distribution functions are 1 apart."""
+    codes = np.array([[4, 0], [9, 0], [0, 0]], dtype=np.int8)
+    found = input_test(codes, np.array([[0, 0, 1], [1, 0, 0]], dtype=np.uint8))
+    assert (found.value_gap.tolist(), found.missing_gap.tolist()) == ([1.0], [0.0])
+
+
+def test_the_distance_from_a_single_stay() -> None:
+    """1 before, 2 and 3 now: none of the current stays lies as low as the one before."""
+    assert _distances(np.array([1.0, 2.0, 3.0]), np.array([[0, 1, 1]], dtype=np.uint8)).tolist() == [1.0]
+
+
+def test_what_two_predictions_of_the_same_stays_are_worth() -> None:
+    """Errors of 1, 2, 3, 4, 5 against those of 0, 3, 0, 6, 1; observed minus predicted is the same with signs."""
+    outcomes, signs = np.arange(5.0), np.array([1.0, -1.0, 1.0, -1.0, 1.0])
+    before, now = np.array([1.0, 2, 3, 4, 5]), np.array([0.0, 3, 0, 6, 1])
+    found = paired_performance(outcomes - signs * before, outcomes - signs * now, outcomes, np.arange(5), "regression")
+    assert (found["error"].reference, found["error"].current) == (3.0, 2.0)
+    assert (found["calibration"].reference, found["calibration"].current) == pytest.approx((0.6, -1.6))

@@ -253,3 +253,50 @@ def test_an_unknown_setting_names_the_nearest(registry: str, tmp_path: Path) -> 
     done = _run("evaluate", "models:/ours/1", where, "--tracking-uri", registry, "--set", "aera=0.1")
     assert done.exit_code == 3
     assert "'area'" in done.output
+
+
+@pytest.mark.parametrize(
+    ("file", "flags", "named"),
+    [
+        ("x.npy", ["--window", "2026"], "--window"),
+        ("x.npy", ["--id", "stay", "--since-start", "hours"], "--id, --since-start"),
+        ("table.csv", ["--id", "stay", "--time", "hour", "--split", "test"], "--split"),
+    ],
+)
+def test_options_of_other_forms_are_refused(file: str, flags: list[str], named: str, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", _x())
+    (tmp_path / "table.csv").write_text("stay,hour,pulse\n1,0,2\n")
+    done = _run("explain", "models:/ours/1", tmp_path / file, *flags)
+    assert done.exit_code == 3
+    assert f"Expected no {named} with {tmp_path / file}" in done.output
+
+
+def test_targets_of_a_table_may_change_with_time(tmp_path: Path) -> None:
+    table = pd.DataFrame({"stay": [1, 1], "hour": [0, 1], "pulse": [2.0, 3.0], "dies": [0, 1]})
+    table.to_csv(tmp_path / "table.csv", index=False)
+    reading = Reading(id_column="stay", time_column="hour", targets="dies", targets_per_step=True)
+    assert open_data(str(tmp_path / "table.csv"), reading).targets.tolist() == [[0, 1]]
+
+
+@pytest.mark.parametrize(
+    ("uri", "words"),
+    [
+        ("http://127.0.0.1:9", "Expected MLflow's server at http://127.0.0.1:9, but nothing answers there."),
+        ("127.0.0.1:9", "Expected --tracking-uri http://127.0.0.1:9"),
+    ],
+)
+def test_a_server_that_is_not_there_is_told_at_once(
+    uri: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dynamask_mlflow.cli.common._TRIES", 1)
+    np.save(tmp_path / "x.npy", _x())
+    done = _run("explain", "models:/ours/1", tmp_path / "x.npy", "--tracking-uri", uri)
+    assert done.exit_code == 3
+    assert words in done.output
+
+
+def test_the_evaluator_of_mlflow_needs_targets(registry: str, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", _x())
+    done = _run("evaluate", "models:/ours/1", tmp_path / "x.npy", "--with-default", "--tracking-uri", registry)
+    assert done.exit_code == 3
+    assert "Expected targets with --with-default, but" in done.output

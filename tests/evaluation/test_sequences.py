@@ -143,3 +143,9 @@ def test_an_array_of_float32_is_neither_copied_nor_written_to() -> None:
 def test_what_no_file_can_hold_is_refused_at_the_door(given: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         as_sequences(np.zeros((2, 4, 3)), **given)
+
+
+@pytest.mark.parametrize("what", ["ids", "channel_names", "times"])
+def test_one_text_is_no_list_of_names(what: str) -> None:
+    with pytest.raises(ValueError, match=f"Expected a list of {what}, but got the text 'ab'"):
+        as_sequences(np.zeros((2, 2, 2)), **{what: "ab"})

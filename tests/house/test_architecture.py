@@ -1,9 +1,10 @@
-"""Arrows between rooms point one way, and the front door is light."""
+"""Dependencies between subpackages point one way, and importing the package is cheap."""
 
 import ast
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,8 @@ import dynamask_mlflow
 
 PACKAGE = Path(dynamask_mlflow.__file__).parent
 
-# What each room imports from the package, beside itself: no more and no less.
-ARROWS = {
+# What each subpackage imports from the package, beside itself: no more and no less.
+DEPENDENCIES = {
     "masks": set(),
     "metrics": set(),
     "report": set(),
@@ -38,7 +39,7 @@ ARROWS = {
         "report",
     },
 }
-# Libraries that a room must never touch.
+# Libraries that a subpackage must never touch.
 FORBIDDEN = {
     "masks": {"mlflow", "airflow", "pandas", "sklearn"},
     "metrics": {"mlflow", "airflow", "torch"},
@@ -50,24 +51,25 @@ FORBIDDEN = {
     "training": {"airflow"},
     "audit": {"airflow"},
 }
-# Rooms within a room that compute behind one door, their `__init__`: what of the room around them they use.
+# Subpackages of a subpackage that compute behind one interface, their `__init__`: what of the outer one they use.
 INNER = {
     "audit/statistics": set(),
     "audit/comparison": {"artifacts", "config", "explained_window", "statistics"},
     "audit/verdict": {"comparison", "config", "culprit", "identity", "items", "statistics"},
 }
-# Beside the rooms, these files may name rooms, as text or for type checkers: the front door and the table of methods.
-DOORS = {"__init__.py", "_method_table.py"}
+# Beside the subpackages, these files may name them, as text or for type checkers: the `__init__`, the table of methods.
+MAY_NAME_THEM = {"__init__.py", "_method_table.py"}
 # pandas is the format of a result that is asked for.
 EXCEPTIONS = {(f"masks/{file}.py", "pandas") for file in ("result", "change/result", "instance_result")}
 
 A_PLACE = re.compile(r"dynamask_mlflow(\.\w+)+(:\w+)?")
 
 
-def rooms() -> list[str]:
+def subpackages() -> list[str]:
     return sorted(p.name for p in PACKAGE.iterdir() if (p / "__init__.py").exists())
 
 
+@cache
 def mentioned(source: str) -> set[str]:
     """The modules that a source imports, or names as text: `from a import b` gives both `a` and `a.b`."""
     found: set[str] = set()
@@ -82,42 +84,44 @@ def mentioned(source: str) -> set[str]:
     return found
 
 
-def arrows(room: str, source: str) -> set[str]:
-    """The other rooms that a source of `room` mentions."""
+def dependencies(name: str, source: str) -> set[str]:
+    """The other subpackages that a source of the one named mentions."""
     parts = [name.split(".") for name in mentioned(source)]
-    return {p[1] for p in parts if p[0] == "dynamask_mlflow" and len(p) > 1 and p[1] in ARROWS} - {room}
+    return {p[1] for p in parts if p[0] == "dynamask_mlflow" and len(p) > 1 and p[1] in DEPENDENCIES} - {name}
 
 
-@pytest.mark.parametrize("room", rooms())
-def test_a_room_imports_what_its_arrows_say(room: str) -> None:
+@pytest.mark.parametrize("name", subpackages())
+def test_a_subpackage_imports_what_its_dependencies_say(name: str) -> None:
     used: dict[str, str] = {}
-    for path in (PACKAGE / room).rglob("*.py"):
-        for other in arrows(room, path.read_text()):
+    for path in (PACKAGE / name).rglob("*.py"):
+        for other in dependencies(name, path.read_text()):
             used[other] = str(path.relative_to(PACKAGE))
-    extra = {other: where for other, where in used.items() if other not in ARROWS[room]}
-    assert not extra, f"{room} may not use {extra}"
-    assert set(used) == ARROWS[room], f"{room} no longer uses {ARROWS[room] - set(used)}: take the arrow out"
+    extra = {other: where for other, where in used.items() if other not in DEPENDENCIES[name]}
+    assert not extra, f"{name} may not use {extra}"
+    assert set(used) == DEPENDENCIES[name], (
+        f"{name} no longer uses {DEPENDENCIES[name] - set(used)}: take the dependency out"
+    )
 
 
-@pytest.mark.parametrize("room", sorted(FORBIDDEN))
-def test_a_room_leaves_other_libraries_alone(room: str) -> None:
-    for path in (PACKAGE / room).rglob("*.py"):
+@pytest.mark.parametrize("name", sorted(FORBIDDEN))
+def test_a_subpackage_leaves_other_libraries_alone(name: str) -> None:
+    for path in (PACKAGE / name).rglob("*.py"):
         tops = {name.split(".")[0] for name in mentioned(path.read_text())}
         here = str(path.relative_to(PACKAGE))
-        assert not {t for t in tops & FORBIDDEN[room] if (here, t) not in EXCEPTIONS}, here
+        assert not {t for t in tops & FORBIDDEN[name] if (here, t) not in EXCEPTIONS}, here
 
 
 @pytest.mark.parametrize("inner", sorted(INNER))
-def test_an_inner_room_is_entered_by_its_door(inner: str) -> None:
+def test_an_inner_subpackage_is_imported_by_its_interface(inner: str) -> None:
     behind = {f"dynamask_mlflow.{inner.replace('/', '.')}.{path.stem}" for path in (PACKAGE / inner).glob("*.py")}
     for path in PACKAGE.rglob("*.py"):
         if not path.is_relative_to(PACKAGE / inner):
             used = mentioned(path.read_text()) & behind
-            assert not used, f"{path.relative_to(PACKAGE)} goes past the door to {sorted(used)}"
+            assert not used, f"{path.relative_to(PACKAGE)} goes past the interface to {sorted(used)}"
 
 
 @pytest.mark.parametrize("inner", sorted(INNER))
-def test_an_inner_room_uses_what_its_arrows_say(inner: str) -> None:
+def test_an_inner_subpackage_uses_what_its_dependencies_say(inner: str) -> None:
     outer, _, name = inner.partition("/")
     used: set[str] = set()
     for path in (PACKAGE / inner).glob("*.py"):
@@ -127,10 +131,10 @@ def test_an_inner_room_uses_what_its_arrows_say(inner: str) -> None:
     assert used - {name} == INNER[inner]
 
 
-def test_what_lies_beside_the_rooms_knows_none_of_them() -> None:
+def test_what_lies_beside_the_subpackages_imports_none_of_them() -> None:
     for path in PACKAGE.glob("*.py"):
-        if path.name not in DOORS:
-            assert not arrows("", path.read_text()), path.name
+        if path.name not in MAY_NAME_THEM:
+            assert not dependencies("", path.read_text()), path.name
 
 
 @pytest.mark.parametrize(
@@ -144,8 +148,8 @@ def test_what_lies_beside_the_rooms_knows_none_of_them() -> None:
         "def late():\n    from dynamask_mlflow.tracking.loading import load_model",
     ],
 )
-def test_the_walk_sees_every_way_to_name_a_room(source: str) -> None:
-    assert arrows("masks", source) == {"tracking"}
+def test_every_way_to_name_a_subpackage_is_seen(source: str) -> None:
+    assert dependencies("masks", source) == {"tracking"}
 
 
 def test_importing_the_package_loads_nothing_heavy() -> None:

@@ -15,7 +15,7 @@ import pytest
 
 import dynamask_mlflow
 
-# The examples of these rooms, and of these functions, run in a world: a registered model and its reference, a dataset.
+# The examples of these, in a world: a registered model and its reference, a dataset.
 IN_A_WORLD = ("dynamask_mlflow.audit.", "dynamask_mlflow.orchestration.", "dynamask_mlflow.training.train_and_register")
 IN_A_WORLD += ("dynamask_mlflow.data.build", "dynamask_mlflow.data.open_source")
 IN_A_WORLD += ("dynamask_mlflow.load_model", "dynamask_mlflow.log_model")
@@ -45,8 +45,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def public_functions() -> Iterator[tuple[str, Any]]:
-    rooms = [room.name for room in pkgutil.iter_modules([str(Path(dynamask_mlflow.__file__).parent)]) if room.ispkg]
-    for module in (dynamask_mlflow, *(importlib.import_module(f"dynamask_mlflow.{room}") for room in rooms)):
+    names = [each.name for each in pkgutil.iter_modules([str(Path(dynamask_mlflow.__file__).parent)]) if each.ispkg]
+    for module in (dynamask_mlflow, *(importlib.import_module(f"dynamask_mlflow.{each}") for each in names)):
         for name in getattr(module, "__all__", ()):
             value = getattr(module, name)
             if inspect.isfunction(value) and not name.startswith("_"):

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from dynamask_mlflow import explain
+from dynamask_mlflow.masks.errors import ModelError
 
 X = np.random.default_rng(0).normal(size=(3, 8, 2)).astype(np.float32)
 
@@ -97,11 +98,33 @@ def test_a_state_that_a_network_keeps_in_forward_is_as_before() -> None:
     assert not hasattr(network, "made_here")
 
 
+class WithFeatures:
+    """As datasets of MLflow are."""
+
+    features = X
+
+
+def test_the_address_of_a_model_is_no_model() -> None:
+    with pytest.raises(ModelError, match="but got str: load it first"):
+        explain("models:/icu/1", X, progress=False)  # type: ignore[arg-type]
+
+
+def test_zeros_and_ones_may_be_booleans() -> None:
+    as_booleans, as_numbers = (explain(Plain(), x, progress=False) for x in (X > 0, (X > 0).astype("float32")))
+    np.testing.assert_array_equal(as_booleans.masks, as_numbers.masks)
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [
         ({"x": X.astype(object)}, "Expected x to hold numbers, but got an array of object"),
-        ({"x": [[[1.0]], [[1.0], [2.0]]]}, "Expected x as an array of one shape"),
+        ({"x": X.astype(object)}, ".astype('float32') makes numbers of them"),
+        ({"x": Plain()}, "but got Plain: the model comes first, then the array"),
+        ({"x": WithFeatures()}, "but got WithFeatures: pass its .features"),
+        ({"x": np.full_like(X, np.nan)}, "at least one measured cell an instance, but 3 of 3 have none: all is NaN"),
+        ({"x": [[[1.0]], [[1.0], [2.0]]]}, "one shape, but got lists of unequal lengths. Fill them up to one length"),
+        ({"channel_names": ["a"]}, "Expected no channel_names, since masks have no names"),
+        ({"device": "cuda" if not torch.cuda.is_available() else "mps"}, "Expected a device that torch finds here"),
         ({"lengths": [1.5, 3, 4]}, "Expected 3 lengths, whole numbers in 1 .. 8, but got [1.5, 3.0, 4.0]"),
         ({"lengths": [True, True, True]}, "Expected 3 lengths, whole numbers"),
         ({"lengths": "all"}, "Expected lengths to hold numbers"),

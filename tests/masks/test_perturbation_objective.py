@@ -91,3 +91,17 @@ def test_classes_are_scored_by_their_margins_summed_over_the_steps() -> None:
     sign = torch.where(larger, 1.0, -1.0)
     torch.testing.assert_close(gradient[..., 0], sign * X[..., 0], rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(gradient[..., 1], -sign * X[..., 1], rtol=1e-4, atol=1e-5)
+
+
+def test_the_gradient_of_algorithm_1_by_hand() -> None:
+    """f(X) is the sum of 1 and 2, cells fade to 0. Half of each is left by M = .5: f = 1.5, 2 (1.5 - 3) x = -3, -6.
+
+    Without three quarters, M = .75 for deletion, f = .75: the same way with 2 (.75 - 3) x.
+    """
+    x = torch.tensor([[[1.0, 2.0]]])
+    sums = BlackBox(lambda z: z.sum((1, 2)), "regression", "values")
+    for deletion, kept in ((False, 0.5), (True, 0.25)):
+        objective = PerturbationObjective.prepare(sums, batch_of(x), parse_operators(("zero",)), "squared", deletion)
+        mask = torch.full_like(x, 1 - kept if deletion else kept)
+        expected = 2 * (3 * kept - 3) * x
+        torch.testing.assert_close(objective.error_gradient(mask, 0), expected)

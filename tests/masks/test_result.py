@@ -165,3 +165,45 @@ def test_a_method_without_whole_cells_has_those_of_at_least_one_half() -> None:
     assert masks.direction.tolist() == [0]
     assert masks.algorithm.tolist() == ["other"]
     assert masks.target == "auto"
+
+
+def test_the_text_of_masks_is_one_short_line(masks: Masks) -> None:
+    n, steps, channels = masks.masks.shape
+    share = 100 * masks.binary.mean()
+    assert repr(masks) == (
+        f"Masks(N={n}, T={steps}, d={channels}; target 'class:1'; 4 raised; {share:.2g} % of the cells salient)"
+    )
+    assert "N=1" in repr(masks[0])
+    assert str(masks) == repr(masks)
+
+
+@pytest.mark.parametrize("values", ["attributions", "masks", "scores", "binary"])
+def test_masks_are_drawn_channels_down_and_time_across(masks: Masks, values: str) -> None:
+    from matplotlib import pyplot
+
+    names = [f"c{i}" for i in range(masks.masks.shape[2])]
+    axes = masks.plot(1, values, channel_names=names)
+    try:
+        np.testing.assert_allclose(axes.images[0].get_array(), getattr(masks, values)[1].T.astype(float))
+        assert [label.get_text() for label in axes.get_yticklabels()] == names
+    finally:
+        pyplot.close(axes.figure)
+
+
+def test_what_cannot_be_drawn_is_named(masks: Masks) -> None:
+    with pytest.raises(ValueError, match=r"Expected values to be one of .*'masks'.* but got 'spreads'"):
+        masks.plot(0, "spreads")
+    with pytest.raises(ValueError, match=r"one of \['masks', 'scores', 'binary'\], but got 'attributions'"):
+        replace(masks, attributions=None).plot()
+    with pytest.raises(ValueError, match="labels for time, but got 1"):
+        masks.plot(0, times=[0])
+
+
+@pytest.mark.parametrize(("there", "words"), [(False, "but there is none."), (True, "it holds x.")])
+def test_a_file_that_is_none_of_ours_is_told_in_one_sentence(there: bool, words: str, tmp_path: Path) -> None:
+    file = tmp_path / "other.npz"
+    if there:
+        np.savez(file, x=np.zeros(3))
+    with pytest.raises(ValueError, match="Expected a file of masks at") as caught:
+        Masks.load(file)
+    assert str(caught.value).endswith(words)

@@ -11,7 +11,6 @@ from dynamask_mlflow.masks.segment_occlusion import (
     FAST_SEARCH,
     USUAL_SEARCH,
     SegmentSearch,
-    forward_passes,
     segment_scores,
 )
 
@@ -41,6 +40,20 @@ def test_segments_find_what_gradients_do_not_feel() -> None:
     scores = scores_of(latched, x)
     assert (scores[:, SEGMENT, 2].mean(1) > 5 * scores[:, :, [0, 1, 3]].abs().amax((1, 2))).all()
     assert (scores[:, SEGMENT, 2].amin(1) > scores[:, :8, 2].amax(1)).all()
+
+
+def forward_passes(steps: int, channels: int, search: SegmentSearch) -> int:
+    """How many forward passes an instance takes, counted from the steps of the search."""
+    halvings, rest = 0, max(1, channels - search.channels + 1)
+    while rest > 1:
+        halvings, rest = halvings + 1, (rest + 1) // 2
+    candidates = min(channels, search.channels)
+    trials, cuts, length = candidates, 0, float(steps)
+    while length > search.finest:
+        cut = min(search.keep[min(cuts, len(search.keep) - 1)], candidates)
+        candidates = 2 * cut + min(search.middles, cut)
+        trials, cuts, length = trials + candidates, cuts + 1, max(length / 2, search.finest)
+    return 2 * halvings + 2 * (trials + 2 * min(search.shifted, candidates))
 
 
 @pytest.mark.parametrize("search", [USUAL_SEARCH, FAST_SEARCH])

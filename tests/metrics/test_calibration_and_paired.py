@@ -27,10 +27,11 @@ def test_bands_have_at_least_eight_stays_and_are_at_most_ten(stays: int, bands: 
 
 
 def test_an_interval_of_a_mean_leaves_out_what_is_not_known() -> None:
-    values = np.array([[1.0, 1.0, np.nan, 1.0], [5.0, np.nan, np.nan, np.inf]])
+    values = np.ones((2, 8))
+    values[0, :2], values[1, :3] = [np.nan, np.inf], np.nan
     low, high = mean_interval(values)
     assert (low[0], high[0]) == (1, 1)
-    assert np.isnan([low[1], high[1]]).all()
+    assert np.isnan([low[1], high[1]]).all()  # a bootstrap of five values is no interval
     drawn = np.random.default_rng(1).normal(size=400)
     low, high = mean_interval(drawn)
     assert (drawn.mean() - low, high - drawn.mean()) == (pytest.approx(1.96 / 20, rel=0.15),) * 2

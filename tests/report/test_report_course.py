@@ -29,7 +29,10 @@ def test_the_reader_sets_two_times_and_is_told_what_moved_the_answer(watch: Any)
     page.get_by_role("slider", name="From").fill("0")
     assert "From hour 2 to hour 8" in words.inner_text()
     bars = page.locator("[aria-label='What moved it'] .contribution").all_inner_texts()
-    assert [" ".join(bar.split()) for bar in bars] == ["Lactate +3.00 log-odds", "GCS \N{MINUS SIGN}0.50 log-odds"]
+    assert [" ".join(bar.split()) for bar in bars] == [
+        "Lactate mostly hours 7\N{EN DASH}8 +3.00 log-odds",
+        "GCS mostly hours 5\N{EN DASH}6 \N{MINUS SIGN}0.50 log-odds",
+    ]
     page.get_by_role("slider", name="To").focus()
     page.keyboard.press("ArrowLeft")
     assert "From hour 2 to hour 6 it went from 10.0\u00a0% to 20.0\u00a0%" in words.inner_text()

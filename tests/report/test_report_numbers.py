@@ -30,11 +30,17 @@ def number(text: str) -> float:
 
 
 def spans(steps: Any) -> str:
-    """Steps as the page writes them."""
+    """Steps as the page writes them: of many stretches the three longest."""
     starts = [t for t in steps if t - 1 not in steps]
     ends = [t for t in steps if t + 1 not in steps]
-    found = [str(a) if a == b else f"{a}\N{EN DASH}{b}" for a, b in zip(starts, ends, strict=True)]
-    return ", ".join(found[:3]) + (", …" if len(found) > 3 else "")
+    found = list(zip(starts, ends, strict=True))
+    longest = sorted(sorted(found, key=lambda pair: pair[0] - pair[1])[:3])
+    shown = [str(a) if a == b else f"{a}\N{EN DASH}{b}" for a, b in longest]
+    return ", ".join(shown) + (", …" if len(found) > 3 else "")
+
+
+def in_words(steps: Any) -> str:
+    return "all hours" if len(steps) == 24 else ("hours " if len(steps) > 1 else "hour ") + spans(steps)
 
 
 def amounts(rows: Any) -> list[tuple[str, float]]:
@@ -90,11 +96,18 @@ def test_every_number_of_an_instance_is_that_of_the_run(watch: Any) -> None:
         assert number(words) == pytest.approx(100 * risk(references[n]), abs=0.051)
         for row in card.locator("[role=listitem][tabindex]").all():
             c = CHANNELS.index(row.locator("strong").inner_text())
-            steps = np.flatnonzero(masks.binary[n, :, c])
-            when = row.locator(".who2 .sub").inner_text()
-            hours = "hours " if len(steps) > 1 else "hour "
-            whole = "all hours" if len(steps) == 24 else hours + spans(steps)
-            assert when == (whole if len(steps) else "no hour stands out")
+            when, _, opposite = row.locator(".who2 .sub").inner_text().partition("; ")
+            way = np.sign(by_channel[c])
+            pushing = way * masks.attributions[n, :, c]
+            steps = np.flatnonzero(masks.binary[n, :, c] & (pushing > 0))
+            against = np.flatnonzero(masks.binary[n, :, c] & (pushing < 0))
+            assert when == in_words(steps) if len(steps) else when.startswith(("mostly hour", "spread over the hours"))
+            assert opposite == (f"{'lowers' if way > 0 else 'raises'} at {in_words(against)}" if len(against) else "")
+            if when.startswith("mostly"):
+                ends = [int(text) for text in re.findall(r"\d+", when)]
+                held = np.clip(pushing, 0, None)
+                assert held[ends[0] : ends[-1] + 1].sum() >= 0.49 * held.sum()
+                assert ends[-1] - ends[0] < 24 / 3
             left = number(row.locator(".amount .sub").inner_text())
             assert abs(left - 100 * risk(answers[n] - by_channel[c])) <= 0.06
         # what changed between the two times that were asked for

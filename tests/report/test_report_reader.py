@@ -34,7 +34,12 @@ def signed_report(n: int = 4, steps: int = 6, **fields: Any) -> Any:
     cells = np.zeros((n, steps, 2))
     cells[:, 2, 0], cells[:, 3, 1] = 1.0, -0.25
     found = Contributions(
-        cells=cells, answer=np.zeros(n), reference=np.full(n, -0.75), logit=True, unit="log-odds", target="the risk"
+        cells=cells,
+        answer=np.zeros(n),
+        reference=np.full(n, -0.75),
+        logit=True,
+        unit="log-odds",
+        target="the risk of death",
     )
     return small(
         np.abs(cells),
@@ -56,9 +61,14 @@ def test_the_patient_comes_first(watch: Any) -> None:
     open_instances(page)
     sentence = page.locator(".sentence").inner_text()
     assert sentence == "Above the threshold of 50\u00a0%; the mean of 4 instances is 20.0\u00a0%."
-    assert page.locator(".said").inner_text().split() == ["50.0", "%", "Risk", "of", "class", "1"]
+    assert page.locator(".said").inner_text().split() == ["50.0", "%", "Risk", "of", "death"]
     reasons = [" ".join(line.split()) for line in page.locator(".reasons div").all_inner_texts()]
-    assert reasons == ["Raised by Potassium (lab) (hour 3)", "Lowered by Glasgow coma scale"]
+    assert reasons == [
+        "Starting from 32.1 %, the model's answer to its baselines",
+        "Raised by Potassium (lab) (hour 3)",
+        "Lowered by Glasgow coma scale (mostly hour 4)",
+        "Would lower it leaving out Potassium (lab): the model would say ≈ 26.9 %",
+    ]
     assert page.locator("h3.up + [role=list] strong").all_inner_texts() == ["Potassium (lab)"]
     assert page.locator("h3.down + [role=list] strong").all_inner_texts() == ["Glasgow coma scale"]
     row = page.locator(".contribution").first
@@ -159,7 +169,13 @@ def test_long_and_wide_sequences_can_be_zoomed_and_panned(watch: Any) -> None:
     page.get_by_role("button", name="The whole length").click()
     drawn(page)
     assert heat.evaluate(plot)["across"] == whole
-    assert page.locator(".detail .minimap").is_visible()
+    peak = """node => {
+      const canvas = node.querySelector('canvas');
+      const pen = canvas.getContext('2d');
+      const [x, y] = [Math.floor((4321 / 5000) * canvas.width), canvas.height >> 1];
+      return pen.getImageData(x, y, 1, 1).data[3];
+    }"""
+    assert page.locator(".detail .minimap").evaluate(peak) == 255  # the one cell of the mask stands out on the map
     assert complaints == []
 
 

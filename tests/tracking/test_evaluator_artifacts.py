@@ -66,9 +66,13 @@ def test_results_survive_save_and_load(store: Path, saved: str) -> None:
 
 def test_contents_come_from_the_store_when_they_are_not_in_memory(store: Path, saved: str) -> None:
     result = evaluate(saved)
+    fresh = {name: type(artifact)(uri=artifact.uri).content for name, artifact in result.artifacts.items()}
+    assert {"dynamask_masks", "dynamask_report", "dynamask_instances"} <= fresh.keys()
     for name, artifact in result.artifacts.items():
-        fresh = type(artifact)(uri=artifact.uri)
-        assert fresh.content is not None, name
+        assert type(fresh[name]) is type(artifact.content), name
+    masks, page = result.artifacts["dynamask_masks"].content, result.artifacts["dynamask_report"].content
+    np.testing.assert_array_equal(fresh["dynamask_masks"].masks, masks.masks)
+    assert fresh["dynamask_report"] == page
 
 
 def test_the_same_seed_gives_the_same_masks(store: Path, saved: str) -> None:

@@ -159,3 +159,42 @@ def test_a_grid_that_would_take_all_memory_is_refused_before_it_is_made(monkeypa
     monkeypatch.setenv("DYNAMASK_MAX_BYTES", "30")
     with pytest.raises(ValueError, match="would take 40"):
         mlflow.data.from_long_frame(plant(), id="pump", time="at", channels=["flow"], fill=0.0)
+
+
+def test_times_in_text_that_are_numbers_are_put_in_order() -> None:
+    table = pd.DataFrame({"id": ["a"] * 3, "t": ["1", "10", "2"], "hr": [1.0, 3.0, 2.0]})
+    sequences = mlflow.data.from_long_frame(table, id="id", time="t", channels=["hr"]).sequences
+    assert sequences.times == (1, 2, 10)
+    assert sequences.x[0, :, 0].tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("times", [["2026-03-01", "2026-03-01 08:00"], ["08:00", "09:30"], ["t01", "t02"]])
+def test_times_in_text_that_sort_as_they_are_stay_as_they_are(times: list[str]) -> None:
+    table = pd.DataFrame({"id": ["a"] * 2, "t": times[::-1], "hr": [2.0, 1.0]})
+    sequences = mlflow.data.from_long_frame(table, id="id", time="t", channels=["hr"]).sequences
+    assert sequences.times == tuple(times)
+    assert sequences.x[0, :, 0].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("times", "since_start"),
+    [
+        (["1.2.2026", "10.2.2026"], None),
+        (["01.02.2026", "15.01.2026"], None),
+        (["01.02.2026", "15.01.2026"], "hours"),
+        (["02/01/2026 08:00", "01/31/2026 09:00"], "hours"),
+        (["09:00 PM", "10:00 AM"], None),
+        (["9:00", "10:00"], None),
+        (["day 9", "day 10"], None),
+    ],
+)
+def test_times_in_text_of_unknown_order_are_refused(times: list[str], since_start: str | None) -> None:
+    table = pd.DataFrame({"id": ["a"] * 2, "t": times, "hr": [1.0, 2.0]})
+    with pytest.raises(ValueError, match="Expected times in 't' that are numbers, timestamps, or text that sorts"):
+        mlflow.data.from_long_frame(table, id="id", time="t", channels=["hr"], since_start=since_start)
+
+
+def test_text_in_a_channel_is_refused_with_the_way_out() -> None:
+    table = pd.DataFrame({"id": ["a"] * 2, "t": [0, 1], "code": ["atm", "rent"]})
+    with pytest.raises(ValueError, match=r"'code' .*Give codes as numbers, or .* \(pd\.get_dummies\)"):
+        mlflow.data.from_long_frame(table, id="id", time="t", channels=["code"])

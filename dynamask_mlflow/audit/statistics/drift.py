@@ -28,7 +28,7 @@ class DriftTest:
         p_energy, p_channels, p_hours: their own p-values.
         channels, hours: how much moved between channels and between hours.
         channel_shift (d,), hour_shift (T,): change of the mean shares, current minus reference.
-        channel_error, hour_error: their standard errors, with patients as units.
+        channel_error: (d,) standard errors of `channel_shift`, with patients as units.
         channel_p, hour_p: p-values adjusted over the channels and over the hours (step-down).
     """
 
@@ -41,7 +41,6 @@ class DriftTest:
     channel_shift: Floats
     hour_shift: Floats
     channel_error: Floats
-    hour_error: Floats
     channel_p: Floats
     hour_p: Floats
 
@@ -80,7 +79,6 @@ def drift_test(
         channel_shift=gaps["channels"][0],
         hour_shift=gaps["hours"][0],
         channel_error=standard_error(by_channel, current, patients),
-        hour_error=standard_error(by_time, current, patients),
         channel_p=step_down(scaled["channels"]),
         hour_p=step_down(scaled["hours"]),
     )

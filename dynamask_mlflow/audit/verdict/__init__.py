@@ -1,8 +1,8 @@
 """From the result of a comparison to a verdict: records in, records and sentences out. Pure functions."""
 
 from dynamask_mlflow._states import State
-from dynamask_mlflow.audit.verdict.diagnosis import FAR
 from dynamask_mlflow.audit.verdict.evaluate import evaluate_verdict
+from dynamask_mlflow.audit.verdict.input_faults import FAR
 from dynamask_mlflow.audit.verdict.messages import (
     PERFORMANCE_NAMES,
     call,

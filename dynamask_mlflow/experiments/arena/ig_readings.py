@@ -22,7 +22,6 @@ from dynamask_mlflow.masks.black_box import frozen
 BASELINES = ("zero", "mean")
 SIGNS = ("signed", "absolute")
 WIDTHS = (0, 2)
-READINGS = tuple(f"{b}-{s}-{w}" for b, s, w in product(BASELINES, SIGNS, WIDTHS))
 LEVELS = 40
 
 

@@ -62,7 +62,7 @@ def arena_page(results: Results, command: str) -> str:
         f"seed, engine of digest `{method_digest(OURS)}`, written by\n\n```\n{command}\n```",
         "## Ranking: AUPRC of the planted cells\n\n" + as_markdown(ranking_table(results)),
         "## Mask\n\n" + mask_text(results) + as_markdown(mask_table(results)),
-        "## Calibration of the coefficients\n\n" + calibration_text(results) + as_markdown(calibration_table(results)),
+        "## Calibration of the coefficients\n\n" + calibration_text() + as_markdown(calibration_table(results)),
         "## Perturbation beside the truth\n\nComprehensiveness (higher is better) and sufficiency (lower is better) "
         "need no truth: the probability of the predicted class without the best cells, and with them alone, cells "
         "being replaced by the channel's time mean, over 1, 5, 10, 20 and 50 % of the cells.\n\n"
@@ -159,7 +159,7 @@ def _rows_above(results: Results, others: Mapping[str, float]) -> set[str]:
     return {row for row, value in others.items() if results.mean(row, OURS, "f1") > value}
 
 
-def calibration_text(results: Results) -> str:
+def calibration_text() -> str:
     return (
         f"A coefficient should be the probability that its cell is salient. ECE is the expected calibration error over "
         f"cells with a coefficient of at least {FLOOR:g}, in {BINS} bins of equal width. Brier is the sum over cells "

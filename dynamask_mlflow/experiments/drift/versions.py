@@ -24,7 +24,7 @@ def version_notes(case: Case, pool: ExplainedWindow, report: Report) -> list[str
     results: dict[str, list[list[float]]] = {"benign": [], "harmful": []}
     for kind, names in _versions(case, pool).items():
         for name in names:
-            results[kind].append(case.cached(f"version {name}", partial(_sizes, case, pool, name)))
+            results[kind].append(case.cached(f"version {name}", partial(_sizes, case, name)))
             report(f"{case.name}: {kind} {name}: {np.round(results[kind][-1], 3)}")
     benign, harmful = (np.array(results[kind]) for kind in ("benign", "harmful"))
     return [
@@ -73,7 +73,7 @@ def _anchors(case: Case, name: str | None = None) -> ExplainedWindow:
     return case.measured(f"anchors {name or ''}", stays, None if name is None else _network(case, name))
 
 
-def _sizes(case: Case, pool: ExplainedWindow, name: str) -> list[float]:
+def _sizes(case: Case, name: str) -> list[float]:
     """Share of draws of anchors that alarm; means of what moved."""
     rng, config, old, new = np.random.default_rng(17), case.config, _anchors(case), _anchors(case, name)
     found = []

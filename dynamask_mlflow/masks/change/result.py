@@ -20,7 +20,7 @@ Doubles = NDArray[np.float64]
 _CELLS = ("contributions", "masks", "binary", "scores", "spread")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Change(InstanceResult):
     """Changes of N instances of T steps and d channels.
 
@@ -71,6 +71,9 @@ class Change(InstanceResult):
 
     def __len__(self) -> int:
         return len(self.contributions)
+
+    def __repr__(self) -> str:
+        return self._described(self.binary, self.direction)
 
     @property
     def change(self) -> Doubles:
