@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 LONGEST = 2000
+_DIRECTION = re.compile("[\u202a-\u202e\u2066-\u2069]")
 
 
 def printable(text: object, longest: int = LONGEST) -> str:
@@ -22,6 +25,31 @@ def printable(text: object, longest: int = LONGEST) -> str:
         return line
     kept = (longest - 3) // 2
     return f"{line[:kept]}...{line[-kept:]}"
+
+
+def undirected(text: str) -> str:
+    r"""The text with the sign of replacement for marks that turn round, or hide the end of, whatever follows on a page.
+
+    Letters of scripts that are written from right to left, and the marks beside them, stay as they are.
+
+    Example:
+        >>> undirected("ward \u202e3, 2026-03").encode("ascii", "backslashreplace")
+        b'ward \\ufffd3, 2026-03'
+    """
+    return _DIRECTION.sub("\ufffd", text)
+
+
+def shortened(text: str, longest: int) -> str:
+    """The text, or as many of its words as fit before "...".
+
+    Example:
+        >>> shortened("It rose from .167 to .125.", 22)
+        'It rose from .167...'
+    """
+    if len(text) <= longest:
+        return text
+    kept = text[: longest - 3]
+    return f"{kept[: kept.rfind(' ')].rstrip() if ' ' in kept[longest // 2 :] else kept}..."
 
 
 def _shown(character: str) -> str:

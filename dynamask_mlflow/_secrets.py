@@ -13,7 +13,7 @@ HIDDEN = "***"
 _WORD = re.compile(r"(?<![\w.\-])(-{0,2})([\w.][\w.\-]*+)")
 _KEY = re.compile(
     r"(?i)password|passwd|passphrase|secret|credential|private[_\-]?key|__extra__"
-    r"|(?:token|pwd|signature|(?:api|access|account|signing|encryption|fernet|ssh|subscription|master|shared|storage)"
+    r"|(?:token|pwd|signature|(?:api|access|account|signing|encryption|fernet|ssh|subscription|master|shared|storage|hmac)"
     r"[_\-]?key)(?:s|[_\-]\w+)?$"
     r"|(?:^|[_\-.])(?:sig|pass|passcode|pw|auth|salt|otp|jwt|sas|pat|bearer|verifier|session_?id)$"
 )
@@ -46,6 +46,11 @@ _BARE = re.compile(r"(?<![\w/@.:\-])[^\s/@:\"'(<=]{1,100}:[^\s/@]{1,300}@(?=[\w\
 _HEADER = re.compile(
     r"(?i)\b((?:proxy-)?authorization|(?:set-)?cookie|x-[\w\-]{0,40}(?:key|token|auth)[\w\-]{0,40})"
     r"([\"']?\s{0,20}[:=]\s{0,20})([\"']?)[^\"'\n\r}]++"
+)
+_DIGEST = re.compile(r"\b(Digest\s{1,5})(?:\w{1,20}=(?:\"[^\"\n]{0,500}\"|[^\s,\"]{1,500})(?:,\s{0,5})?){1,20}+")
+_COMMAND = re.compile(  # curl -u ann:x, sshpass -p x, mysql -px
+    r"(?<!\S)((?:-u|-U|--user|--proxy-user)(?:=|\s{0,5}+))[^\s:/=]{1,100}:[^\s]{1,300}"
+    r"|\b((?:sshpass|mysql|mysqldump|mariadb)\b[^\n]{0,100}?\s-p\s{0,3}+)[^\s\-][^\s]{0,300}"
 )
 _SCHEME_WORD = re.compile(
     r"\b([Bb]earer|[Bb]asic|[Nn]egotiate|[Aa]pi-?[Kk]ey)\s{1,20}(?=\S{0,500}[0-9A-Z=._\-])[A-Za-z0-9._~+/\-]{6,}=*"
@@ -82,6 +87,8 @@ def without_secrets(text: object) -> str:
 def _cleaned(text: str) -> str:
     text = _PEM.sub(rf"\1{HIDDEN}", text)
     text = _TAG.sub(_tag, text)
+    text = _DIGEST.sub(rf"\1{HIDDEN}", text)
+    text = _COMMAND.sub(lambda found: f"{found.group(1) or found.group(2)}{HIDDEN}", text)
     text = _HEADER.sub(rf"\1\2\3{HIDDEN}", text)
     text = _SCHEME_WORD.sub(rf"\1 {HIDDEN}", text)
     text = _ORACLE.sub(r"\1@", text)

@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic.fields import FieldInfo
 
 LARGEST = 2**63 - 1
+LONGEST = 800  # of a message; of what came in its stead, a part is enough
 T = TypeVar("T")
 S = TypeVar("S", bound="Settings")
 
@@ -124,7 +125,7 @@ def reject_unknown_keys(cls: type[Settings], keys: Iterable[str]) -> None:
         if key not in known:
             near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
             hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise ConfigError(f"Unknown key {key!r}.{hint} Valid keys: {', '.join(known)}.")
+            raise ConfigError(f"Unknown key {shown(key, kind=False)}.{hint} Valid keys: {', '.join(known)}.")
 
 
 def shown(value: Any, kind: bool = True) -> str:
@@ -163,7 +164,8 @@ def _message(cls: type[Settings], given: Mapping[str, Any], error: ValidationErr
     mine = [each for each in found if each["loc"][:1] == found[0]["loc"][:1]]
     own = next((each for each in mine if each["type"] == "value_error"), None)
     if own is not None:
-        return str(own["ctx"]["error"])
+        text = str(own["ctx"]["error"])
+        return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]}...{text[-LONGEST // 4 :]}"
     field, value = cls.model_fields[name], given.get(name)
     if mine[0]["type"] == "missing":
         return f"Expected {name}, {describe(field.annotation)}, but it was not given."

@@ -29,7 +29,7 @@ from dynamask_mlflow.audit.artifacts import (
 from dynamask_mlflow.audit.comparison import MadeFrom
 from dynamask_mlflow.audit.errors import AuditError
 from dynamask_mlflow.audit.gate import GATE, GATE_REASONS
-from dynamask_mlflow.audit.history import AuditEntry, audit_history, episodes
+from dynamask_mlflow.audit.history import AuditEntry, audit_history, episodes, settings_labels
 from dynamask_mlflow.audit.identity import EXPERIMENT
 from dynamask_mlflow.audit.runs import download
 
@@ -56,6 +56,12 @@ class BundledAudit:
     audited_at: str
     superseded: bool
     recomputable: bool
+    settings: str = ""  # which of several, where windows of a site were audited with other settings, too
+
+    @property
+    def name(self) -> str:
+        """Version, site and window, and the settings where there are several."""
+        return ", ".join(filter(None, (f"version {self.version}", self.site, self.window, self.settings)))
 
 
 @dataclass(frozen=True)
@@ -95,11 +101,11 @@ def collect(model: str, year: str, experiment: str = EXPERIMENT) -> Bundle:
     if not entries:
         raise AuditError(f"Expected audits of {name!r} in {year}, but there are none in the experiment {experiment!r}.")
     files: dict[str, bytes] = {}
-    audits = []
+    audits, labels = [], settings_labels(entries)
     for entry in entries:
         found = _run_files(entry.run_id, (VERDICT, CONFIG, SUBGROUPS, MADE_FROM, MEASURED, *OTHERS.values()))
         files |= found
-        audits.append(_bundled(entry, f"{_place(entry.run_id)}/{MADE_FROM}" in found))
+        audits.append(_bundled(entry, f"{_place(entry.run_id)}/{MADE_FROM}" in found, labels[entry.run_id]))
         if audits[-1].recomputable:
             files |= _sources(found[f"{_place(entry.run_id)}/{MADE_FROM}"], files)
         else:
@@ -138,7 +144,7 @@ def seal(bundle: Bundle) -> bytes:
     return body + hashlib.sha256(body).hexdigest().encode()
 
 
-def _bundled(entry: AuditEntry, recomputable: bool) -> BundledAudit:
+def _bundled(entry: AuditEntry, recomputable: bool, settings: str) -> BundledAudit:
     return BundledAudit(
         run_id=entry.run_id,
         version=entry.version,
@@ -151,6 +157,7 @@ def _bundled(entry: AuditEntry, recomputable: bool) -> BundledAudit:
         audited_at=entry.audited_at,
         superseded=entry.superseded,
         recomputable=recomputable,
+        settings=settings,
     )
 
 
@@ -188,19 +195,22 @@ def _plan(files: Mapping[str, bytes], audits: Sequence[BundledAudit]) -> list[di
     for audit in audits:
         content = files.get(f"{_place(audit.run_id)}/{CONFIG}", b"{}")
         plan = plans.setdefault(content.decode(), {"settings": json.loads(content), "audits": []})
-        plan["audits"].append(f"version {audit.version}, {audit.site}, {audit.window}")
+        plan["audits"].append(audit.name)
     return list(plans.values())
 
 
 def _episodes(entries: Sequence[AuditEntry]) -> list[dict[str, Any]]:
     found = []
     current = [entry for entry in entries if not entry.superseded]
+    labels = settings_labels(entries)
     for series in dict.fromkeys(entry.series for entry in current):
         for episode in episodes([entry for entry in current if entry.series == series]):
             found.append(
                 {
                     "name": episode.name,
+                    "site": episode.entries[0].site,
                     "version": episode.entries[0].version,
+                    "settings": labels[episode.entries[0].run_id],
                     "state": str(episode.state),
                     "windows": [entry.window for entry in episode.entries],
                     "ended_by": episode.ended_by.window if episode.ended_by else None,

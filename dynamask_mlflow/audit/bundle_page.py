@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from dynamask_mlflow._printable import undirected
 from dynamask_mlflow._states import State
 from dynamask_mlflow.audit.artifacts import REFERENCE_RECORD, VERDICT
 from dynamask_mlflow.audit.config import AuditConfig
@@ -121,7 +122,7 @@ def render_bundle(bundle: Bundle) -> str:
     names = {plan["settings"].get("sequence_name", "stay") for plan in records["plan.json"]}
     body = call("\n".join(parts), names.pop() if len(names) == 1 else "stay")
     title = escape(f"Evidence: {bundle.model}, {bundle.year}")
-    return (
+    return undirected(
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" '
         f'content="width=device-width, initial-scale=1"><title>{title}</title><style>{_CSS}</style></head>'
         f"<body><main>\n{body}\n</main></body></html>\n"
@@ -144,7 +145,9 @@ def _state(state: str) -> str:
 def _overview(audits: Sequence[BundledAudit]) -> str:
     rows = [
         (
-            escape(audit.window) + (' <span class="soft">superseded</span>' if audit.superseded else ""),
+            escape(audit.window)
+            + (f' <span class="soft">{escape(audit.settings)}</span>' if audit.settings else "")
+            + (' <span class="soft">superseded</span>' if audit.superseded else ""),
             escape(audit.site),
             escape(audit.version),
             _state(audit.state),
@@ -164,8 +167,10 @@ def _episodes(found: Sequence[Mapping[str, Any]]) -> str:
         span = windows[0] if len(windows) == 1 else f"{windows[0]} to {windows[-1]} ({len(windows)} windows)"
         end = f"ended by {episode['ended_by']}" if episode["ended_by"] else "open"
         notices = ", ".join(episode["notices"]) or "nobody was notified by the scheduler"
-        rows.append((escape(span), _state(episode["state"]), escape(end), escape(notices), escape(episode["reason"])))
-    return _table(("Windows", "State", "End", "Told", "Reason"), rows, escaped=True)
+        where = ", ".join(filter(None, (episode["site"], f"version {episode['version']}", episode["settings"])))
+        told = (escape(text) for text in (end, notices, episode["reason"]))
+        rows.append((escape(span), escape(where), _state(episode["state"]), *told))
+    return _table(("Windows", "Where", "State", "End", "Told", "Reason"), rows, escaped=True)
 
 
 def _decisions(found: Sequence[Mapping[str, Any]]) -> str:
@@ -228,9 +233,10 @@ def _audit(bundle: Bundle, audit: BundledAudit) -> str:
     numbers = f'<div class="columns">{columns}</div>'
     when = f'<span class="soft">run {escape(audit.run_id)}, concluded {escape(audit.audited_at[:19])}</span>'
     old = ' <span class="soft">(superseded)</span>' if audit.superseded else ""
+    settings = f", {escape(audit.settings)}" if audit.settings else ""
     return (
-        f'<section class="audit"><h3>{escape(audit.window)}, {escape(audit.site)}, version {escape(audit.version)}: '
-        f"{_state(audit.state)}{old}</h3><p>{when}</p>{sections}{numbers}</section>"
+        f'<section class="audit"><h3>{escape(audit.window)}, {escape(audit.site)}, version {escape(audit.version)}'
+        f"{settings}: {_state(audit.state)}{old}</h3><p>{when}</p>{sections}{numbers}</section>"
     )
 
 

@@ -22,6 +22,7 @@ from dynamask_mlflow.audit.shards import gather_role, with_predictions
 from dynamask_mlflow.audit.verdict import detect_violations, detect_warnings
 from dynamask_mlflow.audit.windows import (
     admission_days,
+    constant_channels,
     load_stays,
     parse_window,
     read_arrays,
@@ -97,6 +98,8 @@ def compare_shards(
         "old_window": old_window,
         "new_anchors": gather_role(uris, "new_anchors"),
     }
+    # The run keeps them all: no stay's mean inputs leave the store.
+    beside = {name: None if part is None else part.coded(stored.edges) for name, part in beside.items()}
     made_from = MadeFrom(
         reference_run_id=stored.run_id,
         compared_with=compared_with,
@@ -105,6 +108,7 @@ def compare_shards(
         under=under,
         population=request.population,
         changed_anchors=_changed_anchors(stored, request, config),
+        constant=constant_channels(request.data, rows),
         noise=stored.noise,
         rounding=stored.rounding,
         parts=tuple(name for name, part in beside.items() if part is not None),

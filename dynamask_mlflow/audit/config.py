@@ -6,10 +6,10 @@ import json
 import math
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from dynamask_mlflow._provenance import digest
-from dynamask_mlflow._settings import ConfigError, Count, Many, Positive, Settings, Share
+from dynamask_mlflow._settings import ConfigError, Count, Many, Positive, Settings, Share, shown
 from dynamask_mlflow.masks.config import ExplainConfig, Task
 
 # What says where and how fast to compute, or what to show, but not what comes out.
@@ -17,6 +17,9 @@ CIRCUMSTANCES = (
     *("device", "memory_budget", "progress", "shard_seconds"),
     *("report_instances", "time_unit", "sequence_name", "reminder_days", "events", "events_source"),
 )
+
+Limit = Annotated[float, Field(ge=0)]
+_MOST_PERMUTATIONS = 100_000_000
 
 
 def _once(values: tuple[str, ...]) -> tuple[str, ...]:
@@ -60,16 +63,16 @@ class ReferenceSettings(Settings):
     """Other seeds with which the anchors are fitted once, for the noise floor."""
     reference: Literal["pinned", "rolling"] = "pinned"
     """"pinned" to the version, or "rolling": the last complete audit before the window."""
-    canary_tolerance: float = 0.005
+    canary_tolerance: Limit = 0.005
     """Share of attention that may move between two fits of the anchors."""
-    canary_rounding: float = 3.0
+    canary_rounding: Limit = 3.0
     """An anchor's own shares may move so many times as far as the last bit of its inputs moves them."""
 
 
 class AttentionSettings(Settings):
     """When a change of attention is a violation"""
 
-    permutations: int = 9999
+    permutations: Annotated[int, Field(ge=1, le=_MOST_PERMUTATIONS)] = 9999
     """Of patients, for what a few do not settle."""
     alpha: Share = 0.05
     """Chance of any false alarm in a year of audits when nothing changes."""
@@ -90,7 +93,7 @@ class AttentionSettings(Settings):
     """A weaker move alarms if the last so many windows together prove it."""
     trend_effect: Share = 0.0125
     """A weaker move alarms if the last windows together prove it: so weak."""
-    quality_effect: float = 0.5
+    quality_effect: Limit = 0.5
     """Change of area, entropy, CE or ACC, in standard deviations, that alarms."""
     trust_alpha: Share = 0.01
     """Of the trust gate: its level."""
@@ -101,12 +104,12 @@ class AttentionSettings(Settings):
 class VersionSettings(Settings):
     """When a new version is a violation"""
 
-    version_lost: float = 0.95
+    version_lost: Limit = 0.95
     """A new version alarms if it gave up so much of an important channel's share on the same stays."""
-    version_channel: float = 0.075
+    version_channel: Limit = 0.075
     """It also alarms if one channel's share moved so much; set it above what a few harmless retrains of your own
     move."""
-    version_hours: float = 0.21
+    version_hours: Limit = 0.21
     """It also alarms if the attention between hours moved so much; set it above what a few harmless retrains of your
     own move."""
 
@@ -116,7 +119,7 @@ class InputSettings(Settings):
 
     input_level: Share = 0.05
     """False discovery rate of the list of inputs that moved."""
-    important: float = 1.0
+    important: Limit = 1.0
     """A channel matters, and its inputs may warn, if the prediction changes without it by so many times as much as
     without the average channel, in the reference window."""
     input_effect: Share = 0.15
@@ -125,9 +128,9 @@ class InputSettings(Settings):
     """Of the predicted risk: the share of stays above each is watched."""
     risk_effect: Share = 0.02
     """Change of the mean predicted risk that warns."""
-    alert_effect: float = 0.25
+    alert_effect: Limit = 0.25
     """Change of the share above a threshold that warns, as a share of what it was."""
-    value_effect: float = 0.2
+    value_effect: Limit = 0.2
     """Change of a mean predicted value that warns, in standard deviations."""
     performance_effect: Share = 0.02
     """Change of AUROC, AUPRC, Brier score or calibration that warns, where outcomes are known."""
@@ -182,13 +185,29 @@ class AuditConfig(
 
     @model_validator(mode="after")
     def _check_permutations(self) -> Self:
-        needed = permutations_needed(self.alpha, self.audits_per_year, bool(self.by))
+        try:
+            needed = permutations_needed(self.alpha, self.audits_per_year, bool(self.by))
+        except (OverflowError, ZeroDivisionError):  # a chance that no float can share out
+            needed = _MOST_PERMUTATIONS + 1
+        if needed > _MOST_PERMUTATIONS:
+            raise ConfigError(
+                f"Expected an alpha for which {_MOST_PERMUTATIONS:,} permutations are enough, but got {self.alpha} "
+                f"over {self.audits_per_year} audits."
+            )
         if self.permutations < needed:
             raise ConfigError(
                 f"Expected at least {needed} permutations for alpha {self.alpha} over {self.audits_per_year} audits, "
                 f"but got {self.permutations}."
             )
         return self
+
+    @field_validator("target", mode="after")
+    @classmethod
+    def _check_target_text(cls, target: Any) -> Any:
+        """Shards are fitted in other processes, and a verdict is computed again in another year: both read settings."""
+        if callable(target):
+            raise ConfigError(f"Expected the target of an audit as text or a number, but got {shown(target)}.")
+        return target
 
     @property
     def levels(self) -> dict[str, float]:

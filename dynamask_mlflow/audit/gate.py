@@ -147,6 +147,11 @@ def run_gate(
     check_attributes(data, config.by)
     new, span = resolve_model(source.model), parse_window(source.window)
     old = resolve_model(f"models:/{new.name}{against}" if against.startswith("@") else against)
+    if (new.name, new.version) == (old.name, old.version):
+        raise AuditError(
+            f"Expected another version to compare {new.name} version {new.version} with, but {against} is that version "
+            "itself."
+        )
     rows = draw(find_rows(data, span, source.split), config.instances, config.seed, span.label)
     stays = StaySource(stays=data, rows=tuple(int(row) for row in rows), hashed=config.hash_ids)
     groups = [ShardGroup(model=ref, source=stays, config=config) for ref in (old, new)]
@@ -301,11 +306,13 @@ def _group(name: str, before: ExplainedWindow, now: ExplainedWindow, limits: Gat
 
 def _check(name: str, text: str, value: float, limit: float) -> Check:
     state = GateState.REFUSED if value >= limit else GateState.PASSED
+    state = state if np.isfinite(value) else GateState.INCONCLUSIVE
     return Check(name, state, f"{text} The limit is {limit:g}.", value, limit)
 
 
 def _bounded(name: str, text: str, value: float, bound: float, limit: float, limits: GateLimits) -> Check:
     state = GateState.PASSED if bound < limit else _doubt(limits)
+    state = state if np.isfinite(value) else GateState.INCONCLUSIVE
     return Check(
         name, GateState.REFUSED if value >= limit else state, f"{text} The limit is {limit:.3g}.", value, limit
     )

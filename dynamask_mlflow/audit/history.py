@@ -101,6 +101,23 @@ def _marked(entries: Sequence[AuditEntry]) -> list[AuditEntry]:
     return [replace(e, superseded=(e.audited_at, e.run_id) != newest[_slot(e)]) for e in entries]
 
 
+def settings_labels(entries: Sequence[AuditEntry]) -> dict[str, str]:
+    """run -> "settings 2": which of the series of its version and site it belongs to; "" where there is only one.
+
+    Audits with other settings, another split or another source are not compared with each other, so one window may have
+    several current ones.
+    """
+    series: dict[tuple[str, str], list[str]] = {}
+    for entry in entries:
+        known = series.setdefault((entry.version, entry.site), [])
+        known += [entry.series] if entry.series not in known else []
+    found = {}
+    for entry in entries:
+        known = series[entry.version, entry.site]
+        found[entry.run_id] = f"settings {known.index(entry.series) + 1}" if len(known) > 1 else ""
+    return found
+
+
 def _slot(entry: AuditEntry) -> str:
     return entry.slot or entry.run_id
 

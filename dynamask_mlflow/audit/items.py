@@ -42,7 +42,7 @@ class Item:
         """Item 223762 is new: in 40 % of the stays."""
         if self.medians is not None:
             return (
-                f"Under item {self.code} the median of the recorded values is {self.medians[1]:.4g}, "
+                f"Under item {self.code} the median of the stays' means is {self.medians[1]:.4g}, "
                 f"before {self.medians[0]:.4g}."
             )
         if self.before == 0:

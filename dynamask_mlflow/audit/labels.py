@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from dynamask_mlflow._model_uri import registered_name
 from dynamask_mlflow._printable import printable
 from dynamask_mlflow._provenance import digest
+from dynamask_mlflow._secrets import first_line
 from dynamask_mlflow.audit import tags as t
-from dynamask_mlflow.audit.artifacts import CONFIG, MEASURED, VERDICT
+from dynamask_mlflow.audit.artifacts import CONFIG, MADE_FROM, MEASURED, VERDICT
 from dynamask_mlflow.audit.compare_shards import Comparison, trend_entries, trend_label
 from dynamask_mlflow.audit.comparison import AuditArrays, ComparisonResult, compare_arrays, load_arrays
 from dynamask_mlflow.audit.config import AuditConfig
@@ -55,13 +56,17 @@ class Relabelled:
     run_id: str
 
 
-def add_labels(model: str, labels: Labels, experiment: str = EXPERIMENT) -> list[Relabelled]:
+def add_labels(
+    model: str, labels: Labels, experiment: str = EXPERIMENT, *, site: str | None = None
+) -> list[Relabelled]:
     """Conclude every current audit of a registered model again for which there are new outcomes.
 
     Each becomes a run that supersedes the former one: nothing is overwritten.
 
     Args:
         labels: stay -> outcome. With `hash_ids` the stays are named as before, by their own ids.
+        site: whose stays they are; needed if several sites were audited, since two hospitals may number their stays
+            alike.
 
     >>> from dynamask_mlflow.audit import run_audit
     >>> config = AuditConfig(instances=100, reference_instances=100, anchors=5)
@@ -70,15 +75,22 @@ def add_labels(model: str, labels: Labels, experiment: str = EXPERIMENT) -> list
     []
     """
     name = registered_name(model)
-    entries = audit_history(experiment, name, superseded=False)
+    entries = audit_history(experiment, name, site=site, superseded=False)
     if not entries:
-        raise AuditError(f"Expected audits of {name!r} in the experiment {experiment!r}, but there are none.")
+        where = f"at the site {site!r} " if site is not None else ""
+        raise AuditError(f"Expected audits of {name!r} {where}in the experiment {experiment!r}, but there are none.")
+    sites = sorted({entry.site for entry in entries})
+    if len(sites) > 1:
+        raise AuditError(
+            f"Expected the site whose stays have these outcomes, since two hospitals may number their stays alike: one "
+            f"of {', '.join(sites)}."
+        )
     found: list[Relabelled] = []
     for entry in sorted(entries, key=lambda each: each.start):  # trends look back, never ahead
         done = _relabel(entry, entries, labels, experiment)
         if done is not None:
             found.append(done)
-            entries = audit_history(experiment, name, superseded=False)
+            entries = audit_history(experiment, name, site=site, superseded=False)
     for version in {each.version for each in found}:
         publish_version_state(name, version, experiment)
     return found
@@ -93,26 +105,42 @@ def read_labels(path: str | Path) -> dict[str, float]:
     """
     import pandas as pd
 
-    frame = pd.read_parquet(path) if str(path).endswith(".parquet") else pd.read_csv(path)
+    try:
+        if str(path).endswith(".parquet"):
+            frame = pd.read_parquet(path)
+        else:  # as text: 007 is not stay 7
+            frame = pd.read_csv(path, dtype=dict.fromkeys(pd.read_csv(path, nrows=0).columns[:1], str))
+    except Exception as error:  # pandas and pyarrow report damage in many ways
+        raise AuditError(f"Expected a table of stays and outcomes at {path}, but got: {first_line(error)}") from error
     if frame.shape[1] < 2:
         raise AuditError(f"Expected a column of stays and one of outcomes in {path}, but got {list(frame.columns)}.")
     stays, outcomes = frame.iloc[:, 0], pd.to_numeric(frame.iloc[:, -1], errors="coerce")
     if not np.isfinite(outcomes).any():
         raise AuditError(f"Expected numbers in the last column of {path}, {frame.columns[-1]!r}, but got none.")
-    known = np.isfinite(outcomes.to_numpy())
-    return {str(stay): float(y) for stay, y, ok in zip(stays, outcomes, known, strict=True) if ok}
+    if pd.api.types.is_float_dtype(stays) and (stays.dropna() % 1 == 0).all():
+        stays = stays.astype("Int64")  # whole numbers beside a gap
+    known = np.isfinite(outcomes.to_numpy()) & stays.notna().to_numpy()
+    found: dict[str, float] = {}
+    for stay, y in zip(stays[known].astype(str), outcomes[known], strict=True):
+        if found.setdefault(stay, float(y)) != float(y):
+            raise AuditError(f"Expected one outcome a stay in {path}, but one of them has several.")
+    return found
 
 
 def _relabel(entry: AuditEntry, history: Sequence[AuditEntry], labels: Labels, experiment: str) -> Relabelled | None:
     """Conclude one audit again, if its own outcomes, or those of the windows before it, changed."""
-    try:
-        config = AuditConfig.from_mapping(read_artifact_json(entry.run_id, CONFIG))
-        arrays = load_arrays(entry.run_id, download)
-    except Exception as error:  # an audit of an earlier release, or one that compared nothing
-        _logger.warning("dynamask: the audit of %s has no arrays to conclude again: %s", printable(entry.window), error)
+    from mlflow import MlflowClient
+
+    there = {item.path for item in MlflowClient().list_artifacts(entry.run_id, "dynamask")}
+    if not {CONFIG, MADE_FROM, MEASURED} <= there:  # an audit of an earlier release, or one that compared nothing
+        _logger.warning("dynamask: the audit of %s has no arrays to conclude again.", printable(entry.window))
         return None
+    config = AuditConfig.from_mapping(read_artifact_json(entry.run_id, CONFIG))
+    arrays = load_arrays(entry.run_id, download)
     known = named_outcomes(labels, config)
     current, added = _with_labels(arrays.current, known)
+    if added and arrays.current.task == "classification" and "class" not in arrays.current.numbers:
+        _check_outcomes(current)
     before = [other for other in history if other.series == entry.series and other.start < entry.start]
     followed = arrays.old_window is None and config.reference != "rolling"
     chosen = trend_entries(entry.window, entry.reference_run_id, config, before) if followed else []
@@ -148,6 +176,13 @@ def _relabel(entry: AuditEntry, history: Sequence[AuditEntry], labels: Labels, e
     close_run(run_id)
     link_superseded(audit_history(experiment, stored["model"], entry.version, site=entry.site), run_id)
     return Relabelled(entry.window, entry.site, entry.version, added, str(entry.verdict), verdict, run_id)
+
+
+def _check_outcomes(stays: ExplainedWindow) -> None:
+    outcomes = stays.predictions.numbers["label"]
+    wrong = outcomes[np.isfinite(outcomes) & ~np.isin(outcomes, (0.0, 1.0))]
+    if len(wrong):
+        raise AuditError(f"Expected outcomes of 0 or 1 for a predicted risk, but got {wrong[0]:g}.")
 
 
 def _culprits(run_id: str, arrays: AuditArrays, result: ComparisonResult, config: AuditConfig) -> tuple[Culprit, ...]:

@@ -12,7 +12,7 @@ from dynamask_mlflow.audit.comparison import ComparisonResult
 from dynamask_mlflow.audit.config import AuditConfig
 from dynamask_mlflow.audit.history import AuditEntry
 from dynamask_mlflow.audit.identity import DEFAULT_SITE
-from dynamask_mlflow.audit.statistics import Floats
+from dynamask_mlflow.audit.statistics import DriftTest, Floats
 from dynamask_mlflow.audit.verdict import Verdict, call, group_rows
 from dynamask_mlflow.report import AuditPoint, DriftData, ReportData, render_report
 
@@ -82,7 +82,7 @@ def render_audit(
     shown = [str(name) for name in current.record["shown"]]
     rows = np.flatnonzero(np.isin(current.ids, shown))
     (p0, h0, map0), (p1, h1, map1) = reference.mean_shares(), current.mean_shares()
-    test = result.drift
+    proven = _proven(found, verdict, config)
     numbers_told = {**_tests(verdict, found.under), **_groups(result)}
     failed = f"{len(current.failures)} stays could not be explained."
     drift = DriftData(
@@ -96,8 +96,9 @@ def render_audit(
         current_by_time=h1,
         reference_profile=map0,
         current_profile=map1,
-        moved_channels=_beyond(None if test is None or found.under else test.channel_p, config),
-        moved_times=_beyond(None if test is None or found.under else test.hour_p, config),
+        moved_channels=_beyond(None if proven is None else proven.channel_p, config),
+        moved_times=_beyond(None if proven is None else proven.hour_p, config),
+        explained=len(current),
         tests={call(k, config.sequence_name): v for k, v in numbers_told.items()},
         causes={} if result.causes is None else result.causes.sizes(),
         history=[*(_point(entry) for entry in history if entry.window != verdict.window), _now(verdict)],
@@ -141,6 +142,16 @@ def _groups(result: ComparisonResult) -> dict[str, str]:
     """The subgroups: reference to this window, with 95 % intervals of the change."""
     rows = [] if result.groups is None else group_rows(result.groups)
     return {f"{row['group']}: {name}": str(cell) for row in rows for name, cell in row.items() if name != "group"}
+
+
+def _proven(found: Comparison, verdict: Verdict, config: AuditConfig) -> DriftTest | None:
+    """The test that proves a move of this version's attention; what the verdict does not prove is not marked."""
+    result = found.result
+    if found.under:
+        return None
+    if result.drift is not None and result.drift.p_value <= config.levels["attention"]:
+        return result.drift
+    return result.trend if any(violation.kind == "trend" for violation in verdict.violations) else None
 
 
 def _beyond(p: Floats | None, config: AuditConfig) -> list[int]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dynamask_mlflow._files import atomic_write
+from dynamask_mlflow._printable import shortened
 from dynamask_mlflow._version import __version__
 from dynamask_mlflow.audit import tags as t
 from dynamask_mlflow.audit.errors import TrackingLostError
@@ -96,8 +97,8 @@ def describe_run(run_id: str, dataset: DatasetInput, params: Mapping[str, Any], 
             name=dataset.name,
             digest=dataset.digest[:36],
             source_type="local",
-            source=f'{{"uri": "{dataset.source}"}}',
-            profile=f'{{"stays": {dataset.stays}}}',
+            source=json.dumps({"uri": dataset.source}),
+            profile=json.dumps({"stays": dataset.stays}),
         )
         client.log_inputs(run_id, datasets=[LoggedDataset(entity, [InputTag("mlflow.data.context", dataset.context)])])
     if model_id is not None and not (run.inputs and run.inputs.model_inputs):
@@ -199,7 +200,7 @@ def conclude_run(run_id: str, verdict: Verdict, trend: str) -> None:
         "kinds": sorted({violation.kind for violation in verdict.violations}),
         "channels": list(verdict.channels)[:60],
         "inputs": [v.subject for v in verdict.violations if v.kind == "inputs"][:60],
-        "reason": verdict.headline[:400],
+        "reason": shortened(verdict.headline, 400),
     }
     tags = {
         t.FINDING: _as_tag(finding),

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from dynamask_mlflow._files import checksum
+from dynamask_mlflow._secrets import first_line
 from dynamask_mlflow.audit.artifacts import CONFIG, MADE_FROM, VERDICT
 from dynamask_mlflow.audit.bundle import AUDITS, FORMAT, MANIFEST, SEAL
 from dynamask_mlflow.audit.comparison import MadeFrom, compare_arrays, load_arrays, not_compared
@@ -68,6 +69,7 @@ def verify_evidence(path: str | Path, expect: str | None = None) -> Verification
 
     Raises:
         TamperedError: if a byte differs from what was written.
+        AuditError: if the bytes are right, but it is no bundle that this release can read.
 
     >>> _ = Path("evidence.zip").write_bytes(b"something else")
     >>> verify_evidence("evidence.zip")
@@ -84,12 +86,18 @@ def verify_evidence(path: str | Path, expect: str | None = None) -> Verification
         )
     if expect is not None and expect.lower() != sealed:
         raise TamperedError(f"Expected the bundle with the seal {expect}, but {path} has {sealed}.")
-    with tempfile.TemporaryDirectory() as folder:
-        root = Path(folder)
-        manifest = _unpack(data, root, path)
-        audits = json.loads((root / AUDITS).read_text(encoding="utf-8"))
-        verdicts = tuple(_recompute(root, audit) for audit in audits)
-    return Verification(sealed, manifest["model"], manifest["year"], len(manifest["files"]), verdicts)
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder).resolve()
+            manifest = _unpack(data, root, path)
+            audits = json.loads((root / AUDITS).read_text(encoding="utf-8"))
+            verdicts = tuple(_recompute(root, audit) for audit in audits)
+        return Verification(sealed, manifest["model"], manifest["year"], len(manifest["files"]), verdicts)
+    except AuditError:
+        raise
+    except Exception as error:  # sealed by somebody else, or by another release
+        why = f"{type(error).__name__}: {first_line(error)}"
+        raise AuditError(f"Expected a bundle of evidence that can be read at {path}, but got {why}") from error
 
 
 def _unpack(data: bytes, root: Path, path: str | Path) -> dict[str, Any]:
@@ -117,22 +125,31 @@ def _unpack(data: bytes, root: Path, path: str | Path) -> dict[str, Any]:
 
 
 def _recompute(root: Path, audit: Mapping[str, Any]) -> Recomputed:
-    name = f"version {audit['version']}, {audit['site']}, {audit['window']}"
-    folder = root / "runs" / audit["run_id"]
-    stored = json.loads((folder / VERDICT).read_text(encoding="utf-8"))
+    told = (f"version {audit['version']}", audit["site"], audit["window"], audit.get("settings", ""))
+    name = ", ".join(filter(None, told))
+    run_id = audit["run_id"]
+    stored = json.loads(_member(root, run_id, VERDICT).read_text(encoding="utf-8"))
     if not audit["recomputable"]:
         return Recomputed(name, stored["state"], "-", ("its arrays were not kept, as by versions before this one",))
     if stored["state"] != audit["state"]:
         return Recomputed(name, stored["state"], audit["state"], ("the list of audits says another state",))
-    config = AuditConfig.from_mapping(json.loads((folder / CONFIG).read_text(encoding="utf-8")))
-    made_from = MadeFrom.from_json((folder / MADE_FROM).read_text(encoding="utf-8"))
+    config = AuditConfig.from_mapping(json.loads(_member(root, run_id, CONFIG).read_text(encoding="utf-8")))
+    made_from = MadeFrom.from_json(_member(root, run_id, MADE_FROM).read_text(encoding="utf-8"))
     if made_from.blockers:
         result = not_compared(made_from.blockers)
     else:
-        arrays = load_arrays(audit["run_id"], lambda run, artifact: root / "runs" / run / artifact)
+        arrays = load_arrays(run_id, lambda run, artifact: _member(root, run, artifact))
         result = compare_arrays(arrays, config)
     verdict = evaluate_verdict(result, config, **{key: stored[key] for key in _ABOUT})
     return Recomputed(name, stored["state"], str(verdict.state), tuple(differences(stored, verdict)))
+
+
+def _member(root: Path, run_id: str, artifact: str) -> Path:
+    """A file of the bundle; ids of runs in it are anybody's, and must not lead out of it."""
+    path = (root / "runs" / run_id / artifact).resolve()
+    if root not in path.parents:
+        raise TamperedError(f"Expected runs within the bundle, but got {run_id[:80]!r}.")
+    return path
 
 
 def differences(stored: Mapping[str, Any], verdict: Verdict) -> list[str]:

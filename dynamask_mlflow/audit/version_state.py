@@ -10,13 +10,17 @@ from datetime import UTC, datetime
 from typing import Any
 
 from dynamask_mlflow._json import stored_object
+from dynamask_mlflow._printable import shortened
 from dynamask_mlflow._states import State, worst
 from dynamask_mlflow.audit import tags as t
-from dynamask_mlflow.audit.history import AuditEntry, Episode, audit_history, episodes
+from dynamask_mlflow.audit.history import AuditEntry, Episode, audit_history, episodes, settings_labels
 from dynamask_mlflow.audit.identity import DEFAULT_SITE
 
 _BEGIN, _END = "<!-- dynamask audit -->", "<!-- /dynamask audit -->"
-_ROWS, _TRIES = 6, 3
+_TRIES = 3
+_DESCRIPTION = 5000  # the longest that the registry's databases hold; PostgreSQL refuses more
+# What the section may say, the most first: rows of each table, letters of each sentence, sites.
+_SIZES = ((6, 400, None), (3, 200, None), (1, 120, None), (0, 120, None), (0, 60, 20), (0, 0, 20), (0, 0, 0))
 _FAILURE = ("window", "start", "error", "at")
 Failures = Mapping[str, Mapping[str, str]]
 
@@ -133,7 +137,7 @@ def publish_version_state(name: str, version: str, experiment: str) -> VersionSt
         for tag in (t.ALERT, t.FAILED):
             if tag in found.tags and tag not in wanted:
                 client.delete_model_version_tag(name, version, tag)
-        description = with_section(found.description or "", section(state))
+        description = described(found.description or "", state)
         if description != (found.description or ""):
             client.update_model_version(name, version, description)
         before = state
@@ -194,28 +198,57 @@ def with_section(description: str, text: str) -> str:
     return f"{description.rstrip()}\n\n{whole}".lstrip()
 
 
-def section(state: VersionState) -> str:
-    """What the version's description says: the state, what is open, and the last windows of each site."""
+def described(description: str, state: VersionState) -> str:
+    """The description with all of the section that fits, the most severe sites first; without it if nothing fits.
+
+    >>> described("Of ward 3.", VersionState(State.OK, ())).splitlines()[0]
+    'Of ward 3.'
+    """
+    for size in _SIZES:
+        text = with_section(description, section(state, *size))
+        if len(text) <= _DESCRIPTION:
+            return text
+    rest = with_section(description, "")
+    return description if len(rest) > _DESCRIPTION else rest
+
+
+def section(state: VersionState, rows: int = 6, longest: int = 400, most: int | None = None) -> str:
+    """What the version's description says: the state, what is open, and the last windows of each site.
+
+    Args:
+        rows: of each table. longest: letters of each sentence. most: sites; None for all.
+    """
     lines = [f"### Explanation audit: {state.state}", ""]
-    for site in state.sites:
+    sites = sorted(state.sites, key=lambda site: -site.state.severity) if most is not None else list(state.sites)
+    for site in sites[:most]:
         title = "" if len(state.sites) == 1 and site.site == DEFAULT_SITE else f"**{site.site}**: "
-        newest = site.entries[-1] if site.entries else None
-        lines.append(f"{title}{site.state}, window {site.window}." + (f" {newest.reason}" if newest else ""))
-        lines += [f"- Open {episode.state}, {describe_episode(episode)}" for episode in site.open]
-        if site.failure:
-            lines.append(f"- Could not be audited: {site.failure}")
-        lines += ["", *_table(site.entries), ""]
+        newest = [entry for entry in site.entries if entry.start == site.entries[-1].start]
+        last = max(newest, key=lambda entry: entry.verdict.severity, default=None)
+        lead = f"{site.state}, window {site.window}"
+        if last is not None and last.verdict != site.state:  # of an episode that is open, or of an audit that failed
+            lead = f"{site.state}; the newest window, {site.window}, is {last.verdict}"
+        reason = f" {shortened(last.reason, longest)}" if last is not None and longest else ""
+        lines.append(f"{title}{lead}.{reason}")
+        if longest:
+            lines += [
+                f"- Open {episode.state}, {shortened(describe_episode(episode), longest)}" for episode in site.open
+            ]
+            lines += [f"- Could not be audited: {shortened(site.failure, longest)}"] if site.failure else []
+        lines += ["", *_table(site.entries[-rows:] if rows else (), settings_labels(site.entries)), ""]
+    if len(sites[:most]) < len(sites):
+        lines.append(f"{len(sites) - len(sites[:most])} more sites: see the tags dynamask.verdict.*")
     return "\n".join(lines).rstrip()
 
 
-def _table(entries: Sequence[AuditEntry]) -> list[str]:
+def _table(entries: Sequence[AuditEntry], labels: Mapping[str, str]) -> list[str]:
     if not entries:
         return []
     rows = ["| window | verdict | between channels | in time | predicted |", "| --- | --- | --- | --- | --- |"]
-    for entry in entries[-_ROWS:]:
+    for entry in entries:
         shown = [_cell(entry.metrics, key, 100.0, " %", 1) for key in ("moved_channels", "moved_hours")]
         shown.append(_cell(entry.metrics, "predicted", 1.0, "", 3))
-        rows.append(f"| {entry.window} | {entry.verdict} | {' | '.join(shown)} |")
+        window = f"{entry.window} ({labels[entry.run_id]})" if labels[entry.run_id] else entry.window
+        rows.append(f"| {window} | {entry.verdict} | {' | '.join(shown)} |")
     return rows
 
 

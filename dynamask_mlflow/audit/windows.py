@@ -213,6 +213,16 @@ def dataset_features(data: str) -> str:
     return str(meta["report"].get("config", {}).get("features") or meta["preprocessing"]["feature_set"])
 
 
+def constant_channels(data: str, rows: NDArray[np.intp]) -> tuple[str, ...]:
+    """Channels that were measured throughout and are the same all through each of these stays, such as the age."""
+    names = dataset_channels(data)
+    same = np.ones(len(names), dtype=bool)
+    for piece in np.array_split(rows, max(1, -(-len(rows) // _PIECE))):
+        x, observed = read_arrays(data, ("x", "observed"), piece)
+        same &= (x == x[:, :1]).all(axis=(0, 1)) & observed.all(axis=(0, 1))
+    return tuple(name for name, constant in zip(names, same, strict=True) if constant and len(rows))
+
+
 def dataset_channels(data: str) -> tuple[str, ...]:
     return tuple(read_meta(_folder(data))["channel_names"])
 

@@ -181,6 +181,7 @@ def show(
         from dataclasses import asdict
 
         from dynamask_mlflow.audit import AuditError, audit_history
+        from dynamask_mlflow.audit.history import settings_labels
 
         track(tracking_uri)
         name = ModelUri.parse(model).name if model.startswith("models:") else model
@@ -195,14 +196,17 @@ def show(
         f"{'window':<24}{'version':>8}  {'site':<{width}}{'verdict':<14}{'channels':>9}{'hours':>9}{'p':>9}"
         f"{'predicted':>11}{'number':>7}"
     )
+    labels = settings_labels(entries)
     for entry in entries:
+        told = [labels[entry.run_id], "superseded" if entry.superseded else ""]
+        notes = "".join(f"  {note}" for note in told if note)
         shown = [entry.metrics.get(key) for key in ("moved_channels", "moved_hours")]
         moved = "".join("        -" if value is None else f"{100 * value:>7.1f} %" for value in shown)
         p, predicted = entry.metrics.get("p_value"), entry.metrics.get("predicted")
         tell(
             f"{entry.window:<24}{entry.version:>8}  {entry.site:<{width}}{entry.verdict:<14}{moved}"
             f"{'-' if p is None else format(p, '.4f'):>9}{'-' if predicted is None else format(predicted, '.3f'):>11}"
-            f"{entry.metrics.get('instances', 0):>7.0f}{'  superseded' if entry.superseded else ''}"
+            f"{entry.metrics.get('instances', 0):>7.0f}{notes}"
         )
 
 

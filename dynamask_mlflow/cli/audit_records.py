@@ -72,10 +72,11 @@ def verify(bundle: Path, expect: str | None, as_json: bool) -> None:
 @click.command()
 @_MODEL
 @click.option("--labels", "table", type=click.Path(path_type=Path, exists=True), required=True, help="CSV or Parquet.")
+@click.option("--site", default=None, help="Whose stays they are; needed if there are several sites.")
 @EXPERIMENT
 @TRACKING
 @AS_JSON
-def labels(model: str, table: Path, experiment: str, tracking_uri: str | None, as_json: bool) -> None:
+def labels(model: str, table: Path, site: str | None, experiment: str, tracking_uri: str | None, as_json: bool) -> None:
     """Outcomes that arrived later: conclude the audits of these stays again. Ends with the most severe exit code.
 
     The first column of the table names stays, the last is the outcome.
@@ -87,7 +88,7 @@ def labels(model: str, table: Path, experiment: str, tracking_uri: str | None, a
         from dynamask_mlflow.audit import add_labels, read_labels
 
         track(tracking_uri)
-        found = add_labels(model, read_labels(table), experiment)
+        found = add_labels(model, read_labels(table), experiment, site=site)
     if as_json:
         click.echo(json.dumps([{**asdict(each), "verdict": each.verdict.to_dict()} for each in found], indent=1))
     else:

@@ -138,7 +138,10 @@ def read_settings(path: Path | None) -> dict[str, Any]:
 
     if not path.is_file():
         raise ValueError(f"Expected settings in {path}, but there is no such file.")
-    found = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise ValueError(f"Expected settings as JSON or YAML in {path}, but they cannot be read: {error}") from error
     if not isinstance(found, dict):
         raise ValueError(f"Expected settings as key: value in {path}, but got {type(found).__name__}.")
     return found

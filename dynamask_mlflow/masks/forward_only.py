@@ -195,8 +195,26 @@ def _wrapped(function: Callable[[Any], Any], probe: Tensor) -> Any:
     try:
         on_arrays = function(probe.detach().cpu().numpy().copy())
     except Exception:
-        return ForwardOnly(function, takes_tensors=True) if takes_tensors else function
+        return ForwardOnly(function, takes_tensors=True) if takes_tensors else _perhaps_on_rows(function, probe)
     return ForwardOnly(function) if _is_array(on_arrays) else function
+
+
+def _perhaps_on_rows(function: Callable[[Any], Any], probe: Tensor) -> Any:
+    """An estimator that was fitted to windows in one row, as a `ForwardOnly`; else the function itself."""
+    on_rows = _on_rows(function)
+    try:
+        found = on_rows(probe.detach().cpu().numpy().copy())
+    except Exception:
+        return function
+    if not _is_array(found) or len(found) != len(probe):
+        return function
+    steps, channels = probe.shape[1:]
+    _logger.warning(
+        "dynamask: the model takes no windows (B, %d, %d) but rows of %d numbers; they are given time by time, as "
+        "shape=(%d, %d) says it.",
+        *(steps, channels, steps * channels, steps, channels),
+    )
+    return ForwardOnly(on_rows)
 
 
 def _is_array(found: Any) -> bool:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dynamask_mlflow._settings import shown
+
 TargetFunction = Callable[[Any], Any]
 """Takes the model's own output, returns one number an instance, (B,)."""
 
@@ -43,7 +45,7 @@ def parse_target(target: Any, class_names: Sequence[str] | None = None) -> Targe
     if callable(target):
         return Target(f"callable:{getattr(target, '__qualname__', type(target).__name__)}", function=target)
     if isinstance(target, bool) or not isinstance(target, int | str):
-        raise ValueError(f"Expected a target of the form {_FORMS}, but got {target!r}.")
+        raise ValueError(f"Expected a target of the form {_FORMS}, but got {shown(target, kind=False)}.")
     if isinstance(target, int):
         return Target(f"class:{_at_least_zero(target, target)}", output=target)
     if target == "auto":
@@ -56,7 +58,7 @@ def parse_target(target: Any, class_names: Sequence[str] | None = None) -> Targe
         name, _, number = part.strip().partition(":")
         if name not in ("class", "output", "step", "horizon") or not number.strip().isdigit():
             known = f" Known class names: {', '.join(class_names)}." if class_names else ""
-            raise ValueError(f"Expected a target of the form {_FORMS}, but got {target!r}.{known}")
+            raise ValueError(f"Expected a target of the form {_FORMS}, but got {shown(target, kind=False)}.{known}")
         parts["output" if name in ("class", "output") else "step"] = int(number)
     return Target(target.replace(" ", ""), parts.get("output"), parts.get("step"))
 

@@ -6,6 +6,7 @@ Masks by gradients hold nothing of such a channel, and nothing else in them show
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -52,7 +53,11 @@ def _moves(black_box: BlackBox, z: Tensor, exists: Tensor | None, channels: list
         before = black_box(z)
         least = EQUAL * float(before.abs().max())
         there = torch.ones_like(z, dtype=torch.bool) if exists is None else exists
-        sources = (lambda v: v.roll(1, 0), lambda v: v.roll(v.shape[1] // 2, 1), lambda v: v[:, :1].expand_as(v))
+        sources: tuple[Callable[[Tensor], Tensor], ...] = (
+            lambda v: v.roll(1, 0),
+            lambda v: v.roll(v.shape[1] // 2, 1),
+            lambda v: v[:, :1].expand_as(v),
+        )
         for source in sources:
             other = z.clone()
             usable = (there & source(there))[:, :, channels]

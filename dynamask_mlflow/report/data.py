@@ -193,6 +193,7 @@ class DriftData:
         reference_by_time, current_by_time: (T,) the same by time.
         reference_profile, current_profile: (T, d) mean masks, if they are to be drawn.
         moved_channels, moved_times: positions whose change is beyond chance; drawn with emphasis.
+        explained: how many instances of the current window are, of which the page may show fewer; None: those it shows.
         tests: rows of a table, name -> value, for instance {"share moved between channels": 0.061}.
         causes: name -> share of the change, for instance {"data": 0.05, "model": 0.01}.
         history: all audits, oldest first.
@@ -212,6 +213,7 @@ class DriftData:
     current_profile: ArrayLike | None = None
     moved_channels: Sequence[int] = ()
     moved_times: Sequence[int] = ()
+    explained: int | None = None
     tests: Mapping[str, float | str] = field(default_factory=dict)
     causes: Mapping[str, float] = field(default_factory=dict)
     history: Sequence[AuditPoint] = ()

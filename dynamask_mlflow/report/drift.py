@@ -17,6 +17,7 @@ def drift_payload(drift: DriftData) -> dict[str, Any]:
         "verdict": str(drift.verdict),
         "states": {str(state): [state.heading, state.meaning] for state in State},
         "told": [[title, list(told)] for title, told in drift.told or (("", drift.reasons),) if told],
+        "explained": drift.explained,
         "labels": [drift.reference_label, drift.current_label],
         "byChannel": [np.asarray(drift.reference_by_channel), np.asarray(drift.current_by_channel)],
         "byTime": [np.asarray(drift.reference_by_time), np.asarray(drift.current_by_time)],

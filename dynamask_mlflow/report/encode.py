@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from dynamask_mlflow._json import plain
 from dynamask_mlflow._ranking import places
 
 MISSING = 65535
+_DIRECTION = re.compile(r"\\u(?:202[a-e]|206[6-9])")  # as `undirected` has them, but in JSON
 _ROWS = 64  # instances at a time, so that nothing wider than the page itself is held for all of them
 
 
@@ -84,4 +86,5 @@ def words_of_values(values: ArrayLike) -> tuple[NDArray[np.uint16], list[float],
 def script_json(value: Any) -> str:
     """JSON for a script tag: without `<`, `>` and `&` no name can end the script or open a comment."""
     text = json.dumps(plain(value), ensure_ascii=True, separators=(",", ":"))
+    text = _DIRECTION.sub(r"\\ufffd", text)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

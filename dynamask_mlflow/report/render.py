@@ -8,6 +8,7 @@ import html
 from functools import lru_cache
 from importlib.resources import files
 
+from dynamask_mlflow._printable import undirected
 from dynamask_mlflow.report.data import ReportData
 from dynamask_mlflow.report.encode import script_json
 from dynamask_mlflow.report.payload import build_payload
@@ -48,7 +49,7 @@ def render_report(data: ReportData) -> str:
     )
     parts = {
         "policy": f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)}",
-        "title": html.escape(data.title.encode("utf-8", "replace").decode()),
+        "title": html.escape(undirected(data.title.encode("utf-8", "replace").decode())),
         "style": style,
         "blobs": blobs,
         "data": script_json(payload.values),

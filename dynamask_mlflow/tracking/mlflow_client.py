@@ -9,20 +9,21 @@ of the model, and of the stays that a reference keeps, for every audit. Here the
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import os
 import re
 import shutil
 import tempfile
 import time
+from multiprocessing.util import Finalize
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from urllib.parse import urlsplit
 
 _PREFIX = "dynamask-downloads-"
-_OLD = 24 * 3600  # seconds: a process of another container may live although its number is unknown here
-_folders: dict[int, str] = {}
+_LOCK = "in_use.lock"
+_OLD = 24 * 3600  # seconds: without locks a process of another container may live although its number is unknown here
+_folders: dict[int, tuple[str, IO[str] | None]] = {}
 
 
 def equals(key: str, value: str) -> str:
@@ -89,23 +90,52 @@ def new_folder() -> str:
     process = os.getpid()
     if process not in _folders:
         _remove_forgotten()
-        _folders[process] = tempfile.mkdtemp(prefix=f"{_PREFIX}{process}-")
-        atexit.register(_remove_own, process)
-    return tempfile.mkdtemp(dir=_folders[process])
+        folder = tempfile.mkdtemp(prefix=f"{_PREFIX}{process}-")
+        _folders[process] = folder, _locked(Path(folder))
+        Finalize(None, _remove_own, args=(process,), exitpriority=0)  # `atexit` does not run in a `Process`
+    return tempfile.mkdtemp(dir=_folders[process][0])
 
 
 def _remove_own(process: int) -> None:
     if os.getpid() == process:  # not in a fork, which ends before its parent
-        shutil.rmtree(_folders.pop(process), ignore_errors=True)
+        folder, lock = _folders.pop(process)
+        shutil.rmtree(folder, ignore_errors=True)
+        if lock is not None:
+            lock.close()
+
+
+def _locked(folder: Path) -> IO[str] | None:
+    """A lock that goes with this process, however it ends; None where there are no such locks."""
+    with contextlib.suppress(ImportError, OSError):
+        import fcntl
+
+        file = (folder / f"{_LOCK}.new").open("w")
+        fcntl.flock(file, fcntl.LOCK_EX)
+        (folder / f"{_LOCK}.new").rename(folder / _LOCK)  # nobody sees a lock that is not held yet
+        return file
+    return None
+
+
+def _is_released(folder: Path) -> bool:
+    """Whether the process that held the folder's lock is gone."""
+    with contextlib.suppress(ImportError, OSError):
+        import fcntl
+
+        with (folder / _LOCK).open() as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+    return False
 
 
 def _remove_forgotten() -> None:
-    """Folders of processes that were killed."""
+    """Folders of processes that were killed: what they hold is of a model, or of stays."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError, ValueError):
             about = folder.lstat()
             ours = about.st_uid == os.getuid() and folder.is_dir() and not folder.is_symlink()
-            if ours and time.time() - about.st_mtime > _OLD:
+            if ours and _is_released(folder):
+                shutil.rmtree(folder, ignore_errors=True)
+            elif ours and time.time() - about.st_mtime > _OLD:
                 try:
                     os.kill(int(folder.name.removeprefix(_PREFIX).partition("-")[0]), 0)
                 except ProcessLookupError:

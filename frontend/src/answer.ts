@@ -50,6 +50,11 @@ export function answerWords(n: number, extent: string): string[] {
   const words: string[] = [];
   const several = !isNumber();
   if (several) words.push("Predicted " + (before.text[n] || "–") + detail(before, n) + ".");
+  // of an answer at every step, the one that was explained
+  const asked = explained();
+  const at = before.series && asked?.target.includes(" at ") ? asked.answer[n] : null;
+  if (asked && finite(at))
+    words.push(capital(asked.target) + ": " + (asked.logit ? chance(riskOf(at)) : numeral(at)) + ".");
   if (isRisk() && (!view() || D.compared)) {
     const places: string[] = [];
     if (finite(D.threshold))

@@ -139,7 +139,7 @@ function paintCells(pen: Pen, g: Geometry, options: HeatOptions): void {
   });
 }
 
-// A frame around each run of cells of the mask.
+// A frame around each run of cells of the mask; a line under it where cells are too narrow for a frame.
 function paintOutlines(
   pen: Pen,
   g: Geometry,
@@ -147,7 +147,7 @@ function paintOutlines(
   outlined: (t: number, c: number) => boolean,
 ): void {
   if (g.down < 7) return;
-  pen.strokeStyle = styleOf("ink");
+  pen.strokeStyle = pen.fillStyle = styleOf("ink");
   pen.lineWidth = 1.5;
   const end = Math.min(options.end ?? T, g.from + g.steps);
   options.rows.forEach((c, row) => {
@@ -155,13 +155,10 @@ function paintOutlines(
       if (!outlined(t, c)) continue;
       const start = t;
       while (t + 1 < end && outlined(t + 1, c)) t++;
-      const wide = Math.max(2, (t + 1 - start) * g.across - 1);
-      pen.strokeRect(
-        g.left + (start - g.from) * g.across + 0.25,
-        g.top + row * g.down + 0.25,
-        wide - 0.5,
-        g.down - 1.5,
-      );
+      const [x, y] = [g.left + (start - g.from) * g.across, g.top + row * g.down];
+      const wide = (t + 1 - start) * g.across;
+      if (g.across < 4) pen.fillRect(x, y + g.down - 3, Math.max(1, wide), 2);
+      else pen.strokeRect(x + 0.25, y + 0.25, wide - 1.5, g.down - 1.5);
     }
   });
 }

@@ -145,6 +145,12 @@ function turnTabs(event: KeyboardEvent): void {
   remember(place());
 }
 
+/** Of an audit's window only some are shown one by one. */
+function explainedCount(): string {
+  const all = D.drift?.explained ?? N;
+  return plural(all, "instance") + (all > N ? " (" + N + " shown one by one)" : "");
+}
+
 function head(): HTMLElement {
   const fact = (term: string, text: string) =>
     text ? h("div", {}, h("dt", { text: term }), h("dd", { text })) : null;
@@ -158,7 +164,7 @@ function head(): HTMLElement {
       { class: "meta" },
       fact("Model", D.model),
       fact("Made", D.created),
-      fact("Explained", plural(N, "instance") + ", " + plural(C, "channel") + ", " + times(0, T - 1)),
+      fact("Explained", explainedCount() + ", " + plural(C, "channel") + ", " + times(0, T - 1)),
       fact("Answer", D.compared ? "" : (D.explained?.target ?? "")),
     ),
   );

@@ -79,6 +79,7 @@ export interface Method {
 
 export interface Drift extends Pair {
   verdict: string;
+  explained: number | null;
   states: Record<string, [string, string]>;
   told: [string, string[]][];
   tests: Record<string, string | number>;

@@ -65,5 +65,5 @@ def test_a_month_in_fahrenheit_is_traced_to_its_item_by_the_command(place, tmp_p
     told = " ".join(verdict["places"])
     assert "Temp (gaps)" in told
     # Celsius codes hold Fahrenheit: 98 instead of 37 degrees; the Fahrenheit codes are gone.
-    assert "the median of the recorded values is 9" in told
+    assert "the median of the stays' means is 9" in told
     assert "is gone" in told

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import os
 import shutil
@@ -12,8 +14,11 @@ from pathlib import Path
 
 import mlflow
 import numpy as np
+import pandas as pd
 import pytest
 from click.testing import CliRunner
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import dynamask_mlflow
 from dynamask_mlflow.audit import (
@@ -31,7 +36,8 @@ from dynamask_mlflow.audit import (
     verify_evidence,
     write_evidence,
 )
-from dynamask_mlflow.audit.bundle import MANIFEST, SEAL
+from dynamask_mlflow.audit.artifacts import VERDICT
+from dynamask_mlflow.audit.bundle import AUDITS, INDEX, MANIFEST, SEAL, Bundle, seal
 from dynamask_mlflow.cli import main
 
 MODEL = "models:/icu@champion"
@@ -55,6 +61,12 @@ def test_a_year_of_audits_in_one_file_that_computes_its_verdicts_again(place, tm
         assert archive.testzip() is None
     assert names[:2] == ["index.html", MANIFEST]
     assert not any("anchor_inputs" in name for name in names)  # no input leaves with it
+    arrays = [name for name in names if name.endswith(".npz")]
+    assert {"measured.npz", "canary.npz", "anchors.npz"} <= {Path(name).name for name in arrays}
+    with zipfile.ZipFile(path) as archive:
+        for name in arrays:  # nor a stay's mean input, also not of the anchors that were fitted again
+            stored = np.load(io.BytesIO(archive.read(name)))
+            assert stored["values"].size == stored["missing"].size == 0, name
     assert "no legal advice" in page
     assert "Article 72" in page
     assert "<script" not in page
@@ -101,7 +113,7 @@ def test_a_process_with_nothing_but_the_package_gives_the_same_verdicts_and_refu
 
 
 def test_a_forged_verdict_is_told_although_the_file_is_sealed_anew(place, tmp_path):
-    from dynamask_mlflow.audit.bundle import Bundle, collect, seal
+    from dynamask_mlflow.audit.bundle import collect
 
     run_audit(MODEL, place.data, "2026-03", **place.options())
     bundle = collect("icu", "2026")
@@ -198,3 +210,83 @@ def test_a_gate_by_subgroups_refuses_what_holds_only_on_average(place, tmp_path)
     )
     assert result.state == GateState.REFUSED
     assert {check.name for check in result.checks if check.state == GateState.REFUSED} == {"unit MICU", "unit SICU"}
+
+
+def test_two_hospitals_that_number_their_stays_alike_do_not_share_outcomes(place, tmp_path):
+    """Outcomes of one site were written into the audits of all sites whose stays have the same names."""
+    build_reference(MODEL, place.data, "2026-01", site="south", config=place.config, store=place.shards)
+    for site in ("default", "south"):
+        run_audit(MODEL, place.data, "2026-02", site=site, **place.options())
+    ids = np.load(Path(place.data) / "ids.npy")
+    labels = {str(stay): float(int(stay) % 2) for stay in ids}
+    before = {entry.site: entry.run_id for entry in audit_history("dynamask-audits", "icu", superseded=False)}
+    with pytest.raises(AuditError, match=r"Expected the site whose stays have these outcomes.*: one of default, south"):
+        add_labels("icu", labels)
+    with pytest.raises(AuditError, match="Expected audits of 'icu' at the site 'north'"):
+        add_labels("icu", labels, site="north")
+    with pytest.raises(AuditError, match="Expected outcomes of 0 or 1 for a predicted risk, but got 2"):
+        add_labels("icu", dict.fromkeys(labels, 2.0), site="south")
+    table = tmp_path / "outcomes.csv"
+    table.write_text("stay,died\n" + "\n".join(f"{stay},{int(y)}" for stay, y in labels.items()))
+    done = CliRunner().invoke(
+        main, ["audit", "labels", "--model", "icu", "--labels", str(table), "--site", "south", "--json"]
+    )
+    assert [each["site"] for each in json.loads(done.output)] == ["south"]
+    now = {entry.site: entry.run_id for entry in audit_history("dynamask-audits", "icu", superseded=False)}
+    assert now["default"] == before["default"]
+    assert now["south"] != before["south"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"stay,died\n7,1\n7,0\n", "Expected one outcome a stay"),
+        (b"stay\n7\n", "Expected a column of stays and one of outcomes"),
+        (b"stay,died\n7,yes\n", "Expected numbers in the last column"),
+        (b"", "Expected a table of stays and outcomes at"),
+        (b"\xff\xfe\x00stay", "Expected a table of stays and outcomes at"),
+    ],
+)
+def test_a_table_of_outcomes_that_cannot_be_read_is_named(tmp_path, text, message):
+    (tmp_path / "deaths.csv").write_bytes(text)
+    with pytest.raises(AuditError, match=message):
+        read_labels(tmp_path / "deaths.csv")
+
+
+def test_names_of_stays_are_text(tmp_path):
+    (tmp_path / "deaths.csv").write_text("stay,ward,died\n007,a,1\n7,b,0\n,c,1\n1e3,d,1\n")
+    assert read_labels(tmp_path / "deaths.csv") == {"007": 1.0, "7": 0.0, "1e3": 1.0}
+    pd.DataFrame({"stay": [7.0, np.nan, 8.0], "died": [1, 0, 0]}).to_parquet(tmp_path / "deaths.parquet")
+    assert read_labels(tmp_path / "deaths.parquet") == {"7": 1.0, "8": 0.0}
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {AUDITS: b"5"},
+        {AUDITS: b"{"},
+        {AUDITS: b'[{"run_id": "r"}]'},
+        {AUDITS: b'[{"run_id": "../../x", "version": "1", "site": "a", "window": "b", "recomputable": true}]'},
+        {
+            AUDITS: b'[{"run_id": "r", "version": "1", "site": "a", "window": "b", "recomputable": true}]',
+            f"runs/r/{VERDICT}": b"[]",
+        },
+        {},
+        {"../x": b"1"},
+    ],
+)
+def test_whatever_is_sealed_is_a_bundle_or_refused_in_one_kind_of_error(tmp_path, files):
+    """Anybody can seal a file; its content is not to be believed for that."""
+    path = tmp_path / "sealed.zip"
+    path.write_bytes(seal(Bundle("icu", "2026", (), {INDEX: b"x", **files})))
+    with pytest.raises(AuditError, match="Expected"):
+        verify_evidence(path)
+
+
+@given(st.binary(max_size=300))
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_sealed_bytes_of_any_kind_are_refused(tmp_path, body):
+    path = tmp_path / "sealed.zip"
+    path.write_bytes(body + hashlib.sha256(body).hexdigest().encode())
+    with pytest.raises(AuditError, match="Expected a bundle of evidence"):
+        verify_evidence(path)

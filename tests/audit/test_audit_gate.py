@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 
 import mlflow
@@ -15,7 +16,7 @@ from test_audit_predictions import ward
 
 from dynamask_mlflow.audit import AuditConfig, AuditError, GateLimits, GateState, run_gate
 from dynamask_mlflow.audit import statistics as s
-from dynamask_mlflow.audit.gate import check_versions
+from dynamask_mlflow.audit.gate import _bounded, _check, check_versions
 from dynamask_mlflow.audit.models import ModelRef
 from dynamask_mlflow.cli import main
 
@@ -106,3 +107,25 @@ def test_a_version_that_ignores_a_channel_is_refused_and_the_version_says_why(pl
     assert tags["dynamask.gate"].startswith("refused against version 1 on 2026-02")
     assert "Lactate" in tags["dynamask.gate_reasons"]
     assert mlflow.MlflowClient().get_model_version("icu", "2").tags["dynamask.gate"].startswith("passed")
+
+
+def test_a_version_is_not_compared_with_itself(place):
+    """An alias that was moved to the new version already would let everything pass."""
+    for against in ("@champion", "models:/icu/1"):
+        with pytest.raises(AuditError, match="Expected another version to compare icu version 1 with"):
+            run_gate(place.source(place.data, "2026-02", model="models:/icu/1"), against, config=place.config)
+    assert "dynamask.gate" not in mlflow.MlflowClient().get_model_version("icu", "1").tags
+
+
+def test_limits_that_cannot_be_read_are_named(place, tmp_path):
+    (tmp_path / "gate.yaml").write_text("auroc: [1, {\n")
+    gate = place.gate_command("--model", "models:/icu/1", "--against", "@champion", "--window", "2026-02")
+    done = CliRunner().invoke(main, [*gate, "--limits", str(tmp_path / "gate.yaml")])
+    assert done.exit_code == 3
+    assert "Expected settings as JSON or YAML in" in done.output
+    assert "gate.yaml" in done.output
+
+
+def test_what_cannot_be_computed_does_not_pass():
+    assert _check("hours", "", math.nan, 0.1).state == GateState.INCONCLUSIVE
+    assert _bounded("auroc", "", math.nan, math.nan, 0.1, GateLimits()).state == GateState.INCONCLUSIVE

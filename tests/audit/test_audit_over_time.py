@@ -16,7 +16,8 @@ from audit_hospital import hospital
 from dynamask_mlflow.audit import AuditConfig, NoDataError, State, audit_history, run_audit, state_of_version
 from dynamask_mlflow.audit.alerts import Notice, due_notices, mark_alerted, notices_of
 from dynamask_mlflow.audit.compare_shards import trend_entries
-from dynamask_mlflow.audit.history import AuditEntry, episodes, jaccard
+from dynamask_mlflow.audit.history import AuditEntry, episodes, jaccard, settings_labels
+from dynamask_mlflow.audit.version_state import section
 
 MODEL = "models:/icu@champion"
 ALERT_ON = ("drift", "warning", "inconclusive")
@@ -103,6 +104,28 @@ def test_the_state_is_that_of_the_newest_window_of_each_site_in_any_order():
     assert state_of_version(audits[:2]).alert == ""
     assert "b 2026-02: reason of 2026-02" in state_of_version(audits).alert
     assert state_of_version([]) is None
+
+
+def test_the_description_says_which_window_the_state_is_of():
+    """A state of an open episode is not that of the newest window."""
+    state = state_of_version([entry("2026-03", "drift", ("Temp",)), entry("2026-04", "inconclusive")])
+    told = section(state)
+    assert "drift; the newest window, 2026-04, is inconclusive. reason of 2026-04" in told
+    assert "- Open drift, 2026-03: reason of 2026-03" in told
+    assert "ok, window 2026-04. reason of 2026-04" in section(state_of_version([entry("2026-04", "ok")]))
+
+
+def test_two_audits_of_a_window_with_other_settings_are_told_apart():
+    audits = [
+        entry("2026-03", "ok", series="plain", slot="1"),
+        entry("2026-04", "warning", ("Temp",), series="by sex", slot="2", run_id="other"),
+        entry("2026-04", "ok", series="plain", slot="3"),
+    ]
+    assert list(settings_labels(audits).values()) == ["settings 1", "settings 2", "settings 1"]
+    told = section(state_of_version(audits))
+    assert "| 2026-04 (settings 2) | warning |" in told
+    assert "| 2026-04 (settings 1) | ok |" in told
+    assert set(settings_labels(audits[::2]).values()) == {""}
 
 
 def version():

@@ -97,7 +97,9 @@ def test_attention_that_left_a_channel_is_drift_in_plain_words(place):
     assert stored["state"] == "drift"
     assert stored["violations"][0]["kind"] == "attention"
     page = mlflow.artifacts.download_artifacts(run_id=entry.run_id, artifact_path="dynamask/audit.html")
-    assert "2026-03" in Path(page).read_text()
+    text = Path(page).read_text()
+    assert "2026-03" in text
+    assert '"explained":80,' in text.replace(" ", "")  # of which it shows five
 
 
 def test_a_unit_fault_in_the_second_channel_is_never_ok_and_says_what_it_does_to_the_risk(place, tmp_path):

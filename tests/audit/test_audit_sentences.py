@@ -11,12 +11,14 @@ from click.testing import CliRunner
 from test_audit_predictions import CONFIG, ward, with_numbers
 
 from dynamask_mlflow.audit import State
-from dynamask_mlflow.audit.comparison import compare_windows
+from dynamask_mlflow.audit.compare_shards import Comparison
+from dynamask_mlflow.audit.comparison import AuditArrays, MadeFrom, compare_windows
 from dynamask_mlflow.audit.culprit import Culprit, _since, culprits_json, find_culprits
 from dynamask_mlflow.audit.items import Item, ItemRows
+from dynamask_mlflow.audit.page import _proven
 from dynamask_mlflow.audit.runs import _note
 from dynamask_mlflow.audit.verdict import FAR, Verdict, Violation, detect_violations, detect_warnings, evaluate_verdict
-from dynamask_mlflow.audit.verdict.diagnosis import diagnose
+from dynamask_mlflow.audit.verdict.diagnosis import diagnose, next_steps
 from dynamask_mlflow.cli.audit import show_verdict
 
 UNIT = Item("C", 0.5, 0.5, (37.0, 98.6), ((36.6, 37.0, 37.4), (97.9, 98.6, 99.3)))
@@ -196,3 +198,62 @@ def test_a_plant_reads_of_cycles_and_of_no_ward():
     for word in ("stay", "patient", "ward", "chart", "hour", "admission"):
         assert word not in told.lower()
     assert CONFIG.with_options(sequence_name="cycle").audit_digest == CONFIG.audit_digest
+
+
+@pytest.mark.parametrize(("population", "more"), [(0, True), (60, False), (900, True)])
+def test_more_stays_are_asked_for_where_there_are_more(population: int, more: bool) -> None:
+    result = replace(compare_windows(ward(300, 11), ward(60, 2), CONFIG), population=population, sampled=60)
+    (step,) = next_steps(State.INCONCLUSIVE, result, [Violation(kind="power", subject="in time", message="")], CONFIG)
+    assert ("Explain more stays" in step) is more
+    assert "longer window" in step
+
+
+def test_an_age_has_no_unit_and_no_device() -> None:
+    """What is the same all through a stay moves with who comes in, or with how it is written down."""
+    result = compare_windows(ward(300, 11), values(ward(150, 2), Lactate=3.0), CONFIG)
+    plain = evaluate_verdict(result, CONFIG)
+    told = evaluate_verdict(replace(result, constant=("Lactate",)), CONFIG)
+    assert (told.state, told.reasons) == (plain.state, plain.reasons)
+    assert "another unit" in plain.diagnosis[0]
+    assert told.diagnosis[0].startswith("This fits another mix of stays, or another way to record it, for Lactate:")
+    assert any("whether other kinds of stays come in" in step for step in told.steps)
+    assert not any("unit" in text for text in (*told.diagnosis, *told.steps))
+
+
+def test_outcomes_that_are_known_but_few_are_not_asked_for() -> None:
+    moved = values(ward(150, 2), Lactate=3.0)
+    none, few = np.full(150, np.nan), np.where(np.arange(150) < 2, 1.0, 0.0)
+    for outcomes, wanted in ((none, True), (few, False)):
+        now = replace(moved, numbers={**moved.numbers, "label": outcomes})
+        before = ward(300, 11)
+        before = replace(before, numbers={**before.numbers, "label": np.arange(300) % 2.0})
+        verdict = evaluate_verdict(compare_windows(before, now, CONFIG), CONFIG)
+        assert any("Add the outcomes" in step for step in verdict.steps) is wanted, verdict.steps
+
+
+def test_the_page_marks_no_channel_that_the_verdict_does_not_prove() -> None:
+    """One channel may be beyond chance on its own while a move of attention is not proven at the level of an audit."""
+    result = compare_windows(ward(300, 11), ward(150, 2), CONFIG)
+    assert result.drift is not None
+    arrays = AuditArrays(
+        made_from=MadeFrom(reference_run_id="r", compared_with="r"), reference=ward(300, 11), current=ward(150, 2)
+    )
+    for p, kinds, marked in ((0.05, (), False), (0.0, ("attention",), True), (0.05, ("trend",), True)):
+        test = replace(result.drift, p_value=p, channel_p=np.zeros_like(result.drift.channel_p))
+        found = Comparison(replace(result, drift=test, trend=test), arrays)
+        violations = tuple(Violation(kind=kind, subject="channels", message="") for kind in kinds)
+        verdict = Verdict(state=State.DRIFT if kinds else State.WARNING, reasons=(), violations=violations)
+        assert (_proven(found, verdict, CONFIG) is not None) is marked
+
+
+def test_names_of_channels_break_no_line_and_fill_no_page() -> None:
+    names = ("\x1b[2J\nState: ok", "L" * 10_000, "a\u202eb\u0007", "<script>{{ x }} %s {named}")
+    before, now = (replace(part, channel_names=names) for part in (ward(300, 11), ward(150, 2)))
+    shifted = replace(now, values=now.values + 3.0)
+    verdict = evaluate_verdict(compare_windows(before, shifted, CONFIG), CONFIG)
+    told = [text for _, sentences in verdict.sections for text in sentences]
+    told += [violation.message for violation in verdict.violations]
+    assert verdict.violations
+    assert all(text.isprintable() and len(text) <= 4000 for text in told)
+    assert any("<script>{{ x }} %s {named}" in text for text in told)
+    assert len(_note(verdict)) < 50_000

@@ -146,7 +146,7 @@ def test_a_fault_under_one_item_id_is_placed_there_and_new_codes_are_told():
     assert found.names == ("item 2",)
     assert found.inside == pytest.approx(-0.5, abs=0.05)
     assert [item.sentence() for item in table.compared if item.changed] == [
-        "Under item 2 the median of the recorded values is 100.1, before 199.9.",
+        "Under item 2 the median of the stays' means is 100.1, before 199.9.",
         "Item 3 is new: it is in 100 % of the stays.",
     ]
 

@@ -10,14 +10,16 @@ import mlflow
 import pytest
 from stores import new_store
 
+from dynamask_mlflow._states import State
 from dynamask_mlflow.audit import AuditSource, audit_history
 from dynamask_mlflow.audit import tags as t
 from dynamask_mlflow.audit.alerts import Notice, mark_alerted, note_notified, notified
 from dynamask_mlflow.audit.errors import NoDataError
+from dynamask_mlflow.audit.history import AuditEntry
 from dynamask_mlflow.audit.run import tell_failure
 from dynamask_mlflow.audit.runs import _as_tag as finding_as_tag
 from dynamask_mlflow.audit.version_state import _as_tag as failures_as_tag
-from dynamask_mlflow.audit.version_state import stored_failures
+from dynamask_mlflow.audit.version_state import described, state_of_version, stored_failures
 
 FOREIGN = ["[" * 4000, "{", "5", '"x"', "null", '{"notices": 5, "by": 5, "channels": 5, "kinds": [5]}']
 
@@ -95,3 +97,42 @@ def test_what_a_version_says_of_a_failure_holds_no_value(store: str, error: Exce
     assert said in told
     assert "8888.25" not in told
     assert "MRN-7001" not in told
+
+
+@pytest.mark.parametrize("sites", [1, 5, 12, 60, 500])
+@pytest.mark.parametrize("own", ["", "By Ada.", "By Ada. " * 600])
+def test_the_description_of_a_version_fits_into_every_registry(sites: int, own: str) -> None:
+    """PostgreSQL holds 5,000 letters of it, and refuses more: the audit would fail for good."""
+    entries = [
+        AuditEntry(
+            run_id=f"{site}-{month}",
+            window=f"2026-{month:02d}",
+            start=f"2026-{month:02d}-01",
+            version="1",
+            verdict=State.DRIFT if site % 7 == 0 else State.OK,
+            reference_run_id="r",
+            metrics={"moved_channels": 0.01, "moved_hours": 0.01, "predicted": 0.2},
+            site=f"ward-{site}",
+            series=f"s{site}",
+            slot=f"{site}-{month}",
+            channels=("Lactate",),
+            reason="A sentence of some length. " * 14,
+        )
+        for site in range(sites)
+        for month in range(1, 9)
+    ]
+    failures = {"ward-2": {"window": "2026-09", "start": "2026-09-01", "error": "e" * 300, "at": "2026-10-01"}}
+    state = state_of_version(entries, failures)
+    assert state is not None
+    found = described(own, state)
+    assert len(found) <= 5000
+    assert found.startswith(own.strip())
+    assert "Explanation audit: drift" in found
+    assert described(found, state) == found
+    if sites == 5 and len(own) < 100:
+        assert all(f"**ward-{site}**" in found for site in range(5))
+    if sites == 500 and not own:
+        assert "**ward-0**: drift" in found
+        assert "480 more sites" in found
+    full = "x" * 5000
+    assert described(full, state) == full

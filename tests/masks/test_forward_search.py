@@ -276,3 +276,16 @@ def test_segments_are_halved_down_to_cells() -> None:
     assert whole.halves()[0].halves() == [Segment(0, 1, 0, 2), Segment(0, 1, 2, 5)]
     assert Segment(0, 1, 2, 3).halves() == []
     assert Segment(1, 2, 0, 8).middle() == [Segment(1, 2, 2, 6)]
+
+
+def test_an_estimator_on_rows_is_explained_without_being_told_the_shape(caplog: pytest.LogCaptureFixture) -> None:
+    from sklearn.linear_model import LogisticRegression
+
+    x, truth = two_events(40)
+    x[::2][truth[::2]] -= 2
+    model = LogisticRegression().fit(x.reshape(40, -1), np.arange(40) % 2)
+    with caplog.at_level(logging.WARNING):
+        masks = explained(model, x[1:9:2])
+    assert "rows of 72 numbers; they are given time by time, as shape=(24, 3)" in caplog.text
+    told = explained(model, x[1:9:2], shape=(24, 3))
+    np.testing.assert_array_equal(masks.masks, told.masks)

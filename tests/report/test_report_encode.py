@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -64,3 +66,9 @@ def test_many_instances_are_coded_as_each_alone_and_none_as_none() -> None:
     words, low, high = words_of_values(scores)
     wide = words_of_values(np.concatenate([scores, [np.stack([low, high, low])]]))[0]
     np.testing.assert_array_equal(words, wide[:-1])
+
+
+def test_marks_of_direction_do_not_turn_what_follows_on_the_page() -> None:
+    """A name could show 2026-03 as 30-6202; letters from right to left stay as they are."""
+    text = script_json({"name": "ward \u202e3 \u2066\u05d0\u200f", "window": "2026-03"})
+    assert json.loads(text) == {"name": "ward \ufffd3 \ufffd\u05d0\u200f", "window": "2026-03"}

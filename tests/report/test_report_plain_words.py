@@ -119,3 +119,12 @@ def test_a_part_of_the_page_is_one_click_away(watch: Any) -> None:
         page.get_by_role("navigation", name="Parts of this instance").get_by_role("button", name=name).click()
         assert page.evaluate("document.activeElement.textContent") == title
     assert complaints == []
+
+
+def test_of_an_answer_at_every_step_the_explained_one_is_told(watch: Any) -> None:
+    data = report(Recurrent(3, 1, each_step=True), series(2, 12, 3), "regression", target="step:11")
+    page, complaints = watch(render_report(data), 1300)
+    value = float(np.asarray(data.predictions).reshape(2, 12)[0, 11])
+    said = first_card(page, "0").replace("\N{MINUS SIGN}", "-")
+    assert f"The value at hour 11: {value:.3f}." in said
+    assert complaints == []

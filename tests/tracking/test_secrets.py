@@ -99,6 +99,12 @@ FORMS = [
     f"passwords: ['x', '{PW}']",
     f"{{b'password': b'{PW}'}}",
     f'password = """{PW}"""',
+    f'Authorization: Digest username="ann", realm="x", response="{PW}", qop=auth, nc=00000001',
+    f"curl -u ann:{PW} http://host",
+    f"curl --user ann:{PW} http://host",
+    f"sshpass -p {PW} ssh host",
+    f"mysql -h host -uann -p{PW} db",
+    f"hmac_key={PW}",
     f"line one\nhttp://ann:{PW}@host\npassword={PW}\nend",
 ]
 
@@ -160,6 +166,9 @@ def test_a_private_key_is_gone() -> None:
         "the token was refused",
         "<td>key</td><b>password</b> is asked for",
         "HTTPConnectionPool(host='127.0.0.1', port=5000): Max retries exceeded with url: /api/2.0/mlflow/runs",
+        "the digest a=b of the dataset",
+        "python -u train.py --user ann",
+        "mysql -h host -u ann",
         "100%25 of http://host/a%20b",
     ],
 )
@@ -174,7 +183,8 @@ def test_the_rest_of_an_address_stays() -> None:
 
 @pytest.mark.parametrize(
     "piece",
-    ["a", "a:", "%41", "%2525", "password", "token_", "http://", "a:b@", "password='", 'password="\\', "pwd=a ", "a.-",
+    ["Digest ", "Digest a=b,", "-u ", "--user a", "mysql -", "sshpass ",
+     "a", "a:", "%41", "%2525", "password", "token_", "http://", "a:b@", "password='", 'password="\\', "pwd=a ", "a.-",
      "eyJaaaaaaaa.", "-", "--password ", "authorization:", "password ", "pwd={", "bearer ", "x-", "?key=",
      "password=;", "%2", "Auth(", "token=(", "token=[", 'token="""'],
 )  # fmt: skip

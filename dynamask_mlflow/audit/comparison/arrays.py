@@ -22,6 +22,7 @@ class MadeFrom:
         earlier: runs of the audits whose windows were tested together with this one.
         label: of the reference. under: the version that the tests were asked of, if it is not the audited one.
         population: stays of the window. changed_anchors: anchors whose inputs in the data are no longer the same.
+        constant: channels that are the same all through every stay of the window, such as the age.
         noise, rounding: of the reference. parts: the arrays beside the window that are there, names of `OTHERS`.
         blockers: kind -> a sentence that forbids a comparison.
     """
@@ -33,6 +34,7 @@ class MadeFrom:
     under: str = ""
     population: int = 0
     changed_anchors: int = 0
+    constant: tuple[str, ...] = ()
     noise: Mapping[str, float] = field(default_factory=dict)
     rounding: float | None = None
     parts: tuple[str, ...] = ()
@@ -44,7 +46,8 @@ class MadeFrom:
     @classmethod
     def from_json(cls, text: str) -> MadeFrom:
         stored = json.loads(text)
-        return cls(**{**stored, "earlier": tuple(stored["earlier"]), "parts": tuple(stored["parts"])})
+        several = ("earlier", "parts", "constant")
+        return cls(**{**stored, **{name: tuple(stored.get(name, ())) for name in several}})
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -48,6 +48,7 @@ def compare_arrays(arrays: AuditArrays, config: AuditConfig) -> ComparisonResult
         "changed_anchors": made_from.changed_anchors,
         "noise": made_from.noise,
         "population": made_from.population,
+        "constant": made_from.constant,
     }
     old_window, anchors, new_anchors = arrays.old_window, arrays.anchors, arrays.new_anchors
     if old_window is None:

@@ -51,6 +51,7 @@ class ComparisonResult:
         predictions: the test of the predictions, of all stays that have one.
         blockers: kind -> a sentence that forbids a comparison at all (settings, channels).
         changed_anchors: stored anchors whose inputs in the data are no longer the same.
+        constant: channels that are the same all through every stay of the window.
         tolerance: share of attention that the upper bounds must stay below for an ok.
         slice_inputs: inputs within slices of the stays, the surest first.
         noise: share that another seed of the explainer moves, between "channels" and "hours": the noise floor.
@@ -83,6 +84,7 @@ class ComparisonResult:
     trust: TrustResult | None = None
     canary: CanaryResult | None = None
     changed_anchors: int = 0
+    constant: tuple[str, ...] = ()
     versions: VersionShift | None = None
     causes: CauseSplit | None = None
     noise: Mapping[str, float] = field(default_factory=dict)

@@ -60,7 +60,8 @@ def next_steps(
 ) -> tuple[str, ...]:
     """What to do about a verdict, one sentence each, the first step first."""
     kinds = {violation.kind for violation in violations}
-    steps = [text for kind, text in _STEPS.items() if kind in kinds]
+    told = _STEPS | ({"power": _ALL_EXPLAINED} if 0 < result.population <= result.sampled else {})
+    steps = [text for kind, text in told.items() if kind in kinds]
     warned = {violation.subject for violation in violations if violation.kind == "inputs"}
     faults = [] if state == State.OK or not violations else input_faults(result, config, culprits, warned)
     steps += [f"{fault.subject}: {FAULT_STEPS[fault.kind]}" for fault in faults]
@@ -69,7 +70,7 @@ def next_steps(
         steps.append("Audit with the raw tables (--events), which tell whether a code, or its values, changed.")
     if kinds & {"attention", "trend", "predictions"} and not faults and "version" not in kinds:
         steps.append("Look at when things are recorded: time stamps, their zone, and delays of the interfaces.")
-    known = result.predictions is not None and bool(result.predictions.performance)
+    known = result.predictions is not None and result.predictions.labelled[1] > 0
     if kinds & {"attention", "trend", "predictions", "inputs"} and not known:
         steps.append("Add the outcomes as soon as they are known (audit labels): they tell whether predictions hold.")
     return tuple(dict.fromkeys(steps))
@@ -89,6 +90,7 @@ _STEPS = {
     "faithfulness": "Open some stays of this window in the report: the masks are not as they were.",
     "subgroup": "Look at the named groups' inputs and outcomes before the model is relied on for them.",
 }
+_ALL_EXPLAINED = "All stays of the window are explained: audit a longer window; nothing is known to be wrong."
 FAULT_STEPS = {
     "unit": "correct the unit at its source or in the feature set, build the data again, and audit the window again; "
     "that audit supersedes this one.",

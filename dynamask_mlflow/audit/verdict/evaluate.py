@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dynamask_mlflow._printable import printable
 from dynamask_mlflow._provenance import WEIGHTS
 from dynamask_mlflow._states import State
 from dynamask_mlflow.audit.comparison import ComparisonResult
@@ -21,6 +22,8 @@ from dynamask_mlflow.audit.verdict.violations import detect_violations, detect_w
 
 if TYPE_CHECKING:
     from dynamask_mlflow.audit.culprit import Culprit
+
+_LONGEST = 4000  # letters of a sentence
 
 
 def evaluate_verdict(
@@ -69,15 +72,21 @@ def evaluate_verdict(
 
 
 def _called(verdict: Verdict, name: str) -> Verdict:
-    """Every sentence speaks of stays; another name stands in its place, and nowhere else."""
+    """Every sentence speaks of stays; another name stands in its place, and nowhere else.
+
+    Names of channels and groups are anybody's: what breaks, hides or turns round a line is escaped, and no sentence is
+    so long that nothing else is seen.
+    """
 
     def said(sentences: Sequence[str]) -> tuple[str, ...]:
-        return tuple(messages.call(text, name) for text in sentences)
+        return tuple(printable(messages.call(text, name), _LONGEST) for text in sentences)
 
     told: dict[str, Any] = {
         part: said(getattr(verdict, part)) for part in ("reasons", "diagnosis", "places", "steps", "subgroups")
     }
-    violations = tuple(replace(each, message=messages.call(each.message, name)) for each in verdict.violations)
+    violations = tuple(
+        replace(each, message=printable(messages.call(each.message, name), _LONGEST)) for each in verdict.violations
+    )
     return replace(verdict, violations=violations, **told)
 
 
@@ -97,6 +106,8 @@ def _reasons(state: State, violations: list[Violation], result: ComparisonResult
         reasons.append(f"{what}: {bounds}")
     if result.under:
         reasons += messages.version_sentences(result.under, result.between_versions, result.task)
+        if result.versions is not None and not any(violation.kind == "version" for violation in violations):
+            reasons.append(messages.same_attention_sentence(result.versions, result.channel_names, result.under))
     said = any(violation.kind == "predictions" and violation.subject == "mean" for violation in violations)
     if result.predictions is not None and not said:
         task = result.task

@@ -48,6 +48,8 @@ def input_faults(
     evidence = _Evidence(result, config, _moved(result, config, culprits), codes, warned)
     units, settled = _other_units(evidence)
     values, fewer = evidence.moved.values & ~settled, evidence.moved.grown & ~settled
+    facts = values & np.isin(np.array(result.channel_names), list(result.constant)) & (values.sum() < _MANY)
+    units, values = [*units, *_other_stays(evidence, facts)], values & ~facts
     found = [*units, *_moved_values(evidence, values), *_fewer_measurements(evidence, fewer)]
     found += _slightly_moved(evidence, values)
     return sorted(found, key=lambda fault: (fault.kind != "unit", not fault.warned))
@@ -107,6 +109,17 @@ def _other_units(evidence: _Evidence) -> tuple[list[InputFault], Bools]:
         )
         found.append(evidence.fault("unit", evidence.only(place), "gaps" if dropped else "values", text))
     return found, settled
+
+
+def _other_stays(evidence: _Evidence, facts: Bools) -> list[InputFault]:
+    """What is the same all through a stay, such as the age, has neither a unit that changes nor a device."""
+    if not facts.any():
+        return []
+    text = (
+        "This fits another mix of stays, or another way to record it, for {named}: the values, which are the same all "
+        "through a stay, moved {sizes}."
+    )
+    return [evidence.fault("patients", facts, "values", text)]
 
 
 def _moved_values(evidence: _Evidence, values: Bools) -> list[InputFault]:

@@ -19,6 +19,7 @@ from dynamask_mlflow.audit.statistics import (
     InputTest,
     PredictionTest,
     Shift,
+    VersionShift,
 )
 
 if TYPE_CHECKING:
@@ -228,7 +229,10 @@ def calibration_trend_sentence(shift: Shift, windows: int) -> str:
 
 def version_sentences(under: str, shift: Shift | None, task: str) -> list[str]:
     """Of whom the data arms were asked, and what both versions predict for the same stays."""
-    found = [f"What follows of attention, predictions and inputs is asked of {under}: it tells what the data did."]
+    found = [
+        f"What is said of attention, predictions and inputs of the window is asked of {under}: it tells what the data "
+        "did."
+    ]
     if shift is not None:
         found.insert(
             0,
@@ -236,6 +240,15 @@ def version_sentences(under: str, shift: Shift | None, task: str) -> list[str]:
             f"{number(shift.reference)} ({change(shift)}).",
         )
     return found
+
+
+def same_attention_sentence(shift: VersionShift, names: Sequence[str], under: str) -> str:
+    """A new version within the limits: how far from the old one it is all the same."""
+    largest = float(shift.channel_shift[shift.channel])
+    return (
+        f"On the stored anchors this version differs from {under} within the limits: the largest change is "
+        f"{names[shift.channel]} {points(largest)}, and {percent(shift.hours)} of the attention moved in time."
+    )
 
 
 def left_out_sentence(result: ComparisonResult) -> str | None:
