@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from dynamask_mlflow._secrets import first_line
 from dynamask_mlflow._settings import ConfigError
 from dynamask_mlflow.masks.adapted_model import AdaptedModel, Model
 from dynamask_mlflow.masks.errors import LabelsError, ModelError
@@ -36,13 +37,13 @@ _said: set[str] = set()
 def resolve_device(device: str | torch.device) -> torch.device:
     """ "auto" is CUDA, else MPS, else the CPU."""
     if device != "auto":
-        wanted = torch.device(device)
-        backend = {"cuda": torch.cuda, "mps": torch.backends.mps}.get(wanted.type)
-        if backend is not None and not backend.is_available():
+        try:
+            return torch.empty(1, device=device).device
+        except (AssertionError, RuntimeError, ValueError) as error:
             raise ConfigError(
-                f"Expected a device that torch finds here, but got {str(device)!r}. device='auto' takes what there is."
-            )
-        return wanted
+                f"Expected a device of this machine, but got {str(device)!r}: {first_line(error)} device='auto' takes "
+                "what there is."
+            ) from error
     if torch.cuda.is_available():
         return torch.device("cuda")
     return torch.device("mps" if torch.backends.mps.is_available() else "cpu")

@@ -66,7 +66,7 @@ def test_a_channel_that_nobody_measured_is_unknown_and_constant(tables: Tables, 
 
 def test_a_duplicate_stay_is_an_error(tables: Tables, written: Writer) -> None:
     tables["ICUSTAYS"] = pd.concat([tables["ICUSTAYS"], tables["ICUSTAYS"].head(2)])
-    with pytest.raises(DataError, match=r"one row for each stay_id, but 2 of 42"):
+    with pytest.raises(DataError, match=r"one row for each stay_id, but that does not hold for 2 of 42"):
         _build(written(tables))
 
 
@@ -78,7 +78,7 @@ def test_a_duplicate_admission_is_an_error(tables: Tables, written: Writer) -> N
 
 def test_a_label_that_is_neither_0_nor_1_is_an_error(tables: Tables, written: Writer) -> None:
     tables["ADMISSIONS"].loc[:1, "hospital_expire_flag"] = 7
-    with pytest.raises(DataError, match=r"0 or 1 in died_hospital, but 2 of 40"):
+    with pytest.raises(DataError, match=r"0 or 1 in died_hospital, but that does not hold for 2 of 40"):
         _build(written(tables))
 
 

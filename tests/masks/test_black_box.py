@@ -131,7 +131,7 @@ def test_models_that_cannot_be_explained_are_refused_with_the_reason(model: obje
         (np.zeros((3, 4)), r"\(N, T, d\)"),
         (np.zeros((0, 4, 2)), r"but got \(0, 4, 2\)"),
         (np.full((1, 4, 2), np.inf), "8 cells are infinite"),
-        (np.full((1, 4, 2), np.nan), "at least one existing cell"),
+        (np.full((1, 4, 2), np.nan), "at least one measured cell an instance, but 1 of 1"),
         (np.zeros((1, 4, 2), dtype=complex), "real numbers"),
     ],
 )

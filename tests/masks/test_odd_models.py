@@ -124,7 +124,7 @@ def test_zeros_and_ones_may_be_booleans() -> None:
         ({"x": np.full_like(X, np.nan)}, "at least one measured cell an instance, but 3 of 3 have none: all is NaN"),
         ({"x": [[[1.0]], [[1.0], [2.0]]]}, "one shape, but got lists of unequal lengths. Fill them up to one length"),
         ({"channel_names": ["a"]}, "Expected no channel_names, since masks have no names"),
-        ({"device": "cuda" if not torch.cuda.is_available() else "mps"}, "Expected a device that torch finds here"),
+        ({"device": "cuda" if not torch.cuda.is_available() else "mps"}, "Expected a device of this machine"),
         ({"lengths": [1.5, 3, 4]}, "Expected 3 lengths, whole numbers in 1 .. 8, but got [1.5, 3.0, 4.0]"),
         ({"lengths": [True, True, True]}, "Expected 3 lengths, whole numbers"),
         ({"lengths": "all"}, "Expected lengths to hold numbers"),

@@ -233,11 +233,16 @@ def test_months_without_an_audit_get_one_each(dags, ward, monkeypatch: pytest.Mo
     assert windows == ["2025-06", "2026-01"]  # the reference is of "all", so that no month is its own
 
 
-def test_a_gate_lets_the_same_version_pass_and_fails_where_it_cannot_tell(dags, ward) -> None:
+def test_a_gate_lets_a_copy_of_the_champion_pass_and_fails_where_it_cannot_tell(dags, ward) -> None:
     from mlflow import MlflowClient
 
-    run = dags["ward_gate"].test()
-    assert states(run) == {"gate": "success"}
-    version = MlflowClient(ward.uri).get_model_version_by_alias("ward-risk", "champion")
-    assert version.tags["dynamask.gate"].startswith("passed against version")
+    client = MlflowClient(ward.uri)
+    champion = client.get_model_version_by_alias("ward-risk", "champion")
+    copy = client.create_model_version("ward-risk", champion.source, champion.run_id)
+    client.set_registered_model_alias("ward-risk", "candidate", copy.version)
+    assert states(dags["ward_gate"].test()) == {"gate": "success"}
+    tags = client.get_model_version("ward-risk", copy.version).tags
+    assert tags["dynamask.gate"].startswith(f"passed against version {champion.version}")
     assert states(dags["ward_strict_gate"].test()) == {"gate": "failed"}
+    client.set_registered_model_alias("ward-risk", "candidate", champion.version)
+    assert states(dags["ward_gate"].test()) == {"gate": "failed"}, "a version is not compared with itself"

@@ -245,10 +245,13 @@ def test_explain_takes_what_mlflow_loads_and_estimators(tmp_path: Path) -> None:
         assert masks.direction.tolist() == directions.tolist()
 
 
-def test_an_estimator_on_rows_says_which_setting_it_needs() -> None:
+def test_an_estimator_on_rows_is_given_rows_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
     estimator = LogisticRegression().fit(X.reshape(N, -1), np.arange(N) % 2)
-    with pytest.raises(ModelError, match=r"It takes windows in one row: say shape=\(8, 3\)"):
-        explain(estimator, X, progress=False)
+    with caplog.at_level("WARNING"):
+        tried = explain(estimator, X, progress=False)
+    assert "rows of 24 numbers" in caplog.text
+    said = explain(estimator, X, shape=(STEPS, CHANNELS), progress=False)
+    assert np.array_equal(tried.masks, said.masks)
 
 
 def test_several_outputs_are_the_whole_complaint() -> None:

@@ -133,7 +133,7 @@ with DAG("ward_group", schedule=None, catchup=False) as grouped:
 def gate_dag(dag_id: str, minimum: int, **options: Any) -> DAG:
     with DAG(dag_id, schedule=None) as made:
         gate_task(
-            MODEL,
+            "models:/ward-risk@candidate",
             "@champion",
             DATA,
             limits={"minimum": minimum},
