@@ -29,6 +29,14 @@ def one_torch_thread() -> None:
     torch.set_num_threads(1)
 
 
+@pytest.fixture(autouse=True)
+def the_same_networks_in_every_run() -> None:
+    """Untrained networks of a test have the same weights whatever ran before it."""
+    import torch
+
+    torch.manual_seed(0)
+
+
 @pytest.fixture(autouse=True, scope="module")
 def no_registry_of_another_module() -> Iterator[None]:
     """Set up before a module's other fixtures and torn down after them: what they set back pins nothing."""

@@ -38,7 +38,7 @@ class CoefficientWeights:
 
 WEIGHTS = CoefficientWeights()
 # The same regression on the orderings of `forward_search`, whose score stands in for the gradient score.
-FORWARD_WEIGHTS = CoefficientWeights(intercept=1.699, beyond_half=-0.697, relative_score=1.513)
+FORWARD_WEIGHTS = CoefficientWeights(intercept=1.779, beyond_half=-0.813, relative_score=1.669)
 _HALF, _MOST = 0.5, 0.8
 
 
