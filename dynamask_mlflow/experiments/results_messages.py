@@ -28,13 +28,15 @@ the seeds, each seed with its own data and its own model.
   those are fewer. What was not run is listed under each table; without `--seeds` and `--instances` the commands run
   the full size, and with `--log` they go on where an earlier run stopped.
 - CPU seconds an instance are of the process, all its threads together: the clock on the wall would
-  measure who else used the machine. Methods that train a helper model (FIT, RETAIN) carry that cost in full."""
+  measure who else used the machine. On a busy machine these seconds double as well, so compare rows of one table
+  alone. Methods that train a helper model (FIT, RETAIN) carry that cost in full."""
 
 NOTES: Mapping[str, str] = {
     "hospital": (
         "The planted cells are the hours and channels in which a deterioration was drawn that raised the risk. "
         "Channels that never change in a stay are left out. Each seed is another hospital of 4,000 stays and another "
-        "GRU; explained are all stays of its test set with planted cells, up to 40 in each band of predicted risk."
+        "GRU; explained are stays of its test set with planted cells, at most the number in the table in each band of "
+        "predicted risk."
     ),
     "rare-feature": (
         "The truth is 125 of 2,500 cells. Many methods order the cells perfectly here; what sets them apart is whether "
