@@ -81,17 +81,14 @@ def find_or_create_run(experiment: str, key: str, name: str, tags: Mapping[str, 
 def describe_run(run_id: str, dataset: DatasetInput, params: Mapping[str, Any], model_id: str | None) -> None:
     """Log dataset, model and parameters, unless they are there."""
     from mlflow import MlflowClient
-    from mlflow.entities import Dataset, LoggedModelInput, Param
+    from mlflow.entities import Dataset, LoggedModelInput
     from mlflow.entities import DatasetInput as LoggedDataset
     from mlflow.entities.input_tag import InputTag
     from mlflow.exceptions import MlflowException
 
     client = MlflowClient()
     run = client.get_run(run_id)
-    missing = {name: str(value) for name, value in params.items() if name not in run.data.params and value is not None}
-    entries = [Param(name, value[: t.LONGEST]) for name, value in missing.items()]
-    for start in range(0, len(entries), _PARAMS):
-        client.log_batch(run_id, params=entries[start : start + _PARAMS])
+    _log_params(run_id, {name: str(value)[: t.LONGEST] for name, value in params.items() if value is not None})
     if not (run.inputs and run.inputs.dataset_inputs):
         entity = Dataset(
             name=dataset.name,
@@ -107,6 +104,26 @@ def describe_run(run_id: str, dataset: DatasetInput, params: Mapping[str, Any], 
         except MlflowException as error:  # whoever may only read the model may still audit it
             if error.error_code not in ("PERMISSION_DENIED", "UNAUTHENTICATED", "RESOURCE_DOES_NOT_EXIST"):
                 raise
+
+
+def _log_params(run_id: str, params: Mapping[str, str]) -> None:
+    """Log those that are not there. Another process may log the same ones at the same time, which the store refuses."""
+    from mlflow import MlflowClient
+    from mlflow.entities import Param
+    from mlflow.exceptions import MlflowException
+
+    client, tries = MlflowClient(), 3
+    for last in (attempt == tries - 1 for attempt in range(tries)):
+        known = client.get_run(run_id).data.params
+        missing = [Param(name, value) for name, value in params.items() if name not in known]
+        try:
+            for start in range(0, len(missing), _PARAMS):
+                client.log_batch(run_id, params=missing[start : start + _PARAMS])
+        except MlflowException:
+            if last:
+                raise
+        else:
+            return
 
 
 def copied_run(run_id: str, experiment: str, key: str, changes: Mapping[str, str], store: str | None = None) -> str:

@@ -15,6 +15,7 @@ from audit_hospital import hospital
 
 from dynamask_mlflow.audit import AuditConfig, AuditError, audit_history, build_reference, prepare_audit, run_audit
 from dynamask_mlflow.audit.explained_window import ExplainedWindow
+from dynamask_mlflow.audit.runs import DatasetInput, describe_run
 from dynamask_mlflow.cli import main
 
 MODEL = "models:/icu@champion"
@@ -143,6 +144,24 @@ def test_fifteen_processes_at_once_get_one_run(place, tmp_path, stores):
     client = mlflow.MlflowClient()
     home = client.get_experiment_by_name("dynamask-audits").experiment_id
     assert [run.info.run_id for run in client.search_runs([home], "tags.`dynamask.audit_key` = 'one-key'")] == [*got]
+
+
+def test_parameters_that_another_process_logged_meanwhile_are_no_error(place, monkeypatch):
+    mlflow.set_tracking_uri(place.uri)
+    client = mlflow.MlflowClient()
+    run = client.create_run(client.create_experiment("race")).info.run_id
+    whole = mlflow.MlflowClient.log_batch
+
+    def late(self, run_id, **values):
+        monkeypatch.undo()
+        whole(self, run_id, **values)
+        raise mlflow.exceptions.MlflowException("UNIQUE constraint failed: params.key, params.run_uuid")
+
+    monkeypatch.setattr(mlflow.MlflowClient, "log_batch", late)
+    describe_run(run, DatasetInput("ward", "0" * 36, place.data, 3, "audit"), {"window": "2026-02", "seed": 7}, None)
+    logged = client.get_run(run)
+    assert logged.data.params == {"window": "2026-02", "seed": "7"}
+    assert len(logged.inputs.dataset_inputs) == 1
 
 
 @pytest.mark.slow
